@@ -1,5 +1,5 @@
-"""Memory's only way to call a model, bounded in size, time and number, never raising; and to read
-what models wrap in prose, break or cut off.
+"""Memory's only way to call a model, limited in size, time and number, and never raising; and a
+reader of answers that models wrap in prose, break or cut off.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ MAX_CALLS = 60
 """Per session and process: far above normal use, far below a runaway loop."""
 TIMEOUT_S = 20.0  # what a person waits for without asking themselves why
 MAX_TIMES = 10
-"""How much longer than its limit a patient question may take."""
+"""How many times its limit a patient question may take."""
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
 MAX_BRACKETS = 100
-"""How many are tried as the beginning of an object."""
+"""How many opening brackets are tried as the beginning of an object."""
 _LAST_FENCE = re.compile(r"\s*```\s*\Z")
 
 
@@ -34,7 +34,7 @@ class ModelReply:
     message: Message | None = None
     """None without an answer."""
     failure: str = ""
-    """Why there is none, for a person; "" for an answer."""
+    """Why there is no answer, for a person; "" if there is one."""
 
     @property
     def text(self) -> str:
@@ -64,7 +64,7 @@ class MemoryModel:
         timeout_s: float = TIMEOUT_S,
         patient: bool = False,
     ) -> ModelReply:
-        """Asks one question for a text; the rest as `reply`."""
+        """Asks one question; an empty answer counts as a failure. The rest is as for `reply`."""
         messages = (user_message(prompt),)
         request = Request(system=system, messages=messages, max_output_tokens=max_output_tokens)
         reply = await self.reply(request, timeout_s=timeout_s, patient=patient)
@@ -75,9 +75,9 @@ class MemoryModel:
     async def reply(
         self, request: Request, *, timeout_s: float = TIMEOUT_S, patient: bool = False
     ) -> ModelReply:
-        """Makes one request for a full reply; oversized texts lose their middle. After `timeout_s`
-        it is cancelled; `patient` gives a server measured as slow up to `MAX_TIMES` that. Raises:
-        only CancelledError."""
+        """Makes one request for a full reply; overlong texts lose their middle. The request is
+        cancelled after `timeout_s`; if `patient`, a server measured as slow gets up to `MAX_TIMES`
+        as long. Raises: only CancelledError."""
         if self._ask_reply is None or self.calls >= MAX_CALLS:
             return ModelReply(failure=f"no model may be asked after {self.calls} calls")
         bound = partial(cut_middle, max_chars=MAX_PROMPT_CHARS)
@@ -116,8 +116,8 @@ def _map_texts(message: Message, edit: Callable[[str], str]) -> Message:
 
 
 def read_object(answer: str, fields: Sequence[str]) -> tuple[dict[str, Any], bool]:
-    """The JSON object in an answer that has one of the `fields`, repaired, and whether it is
-    complete: of one that was cut off the last value may be half of one; an empty one for none."""
+    """Returns the JSON object in an answer that has one of the `fields`, repaired if broken, and
+    whether it is complete (if not, its last value may be partial); `({}, False)` without one."""
     for bracket in itertools.islice(re.finditer(r"\{", answer), MAX_BRACKETS):
         value, _ = broken_json.parse_value_at(answer, bracket.start()) or (None, 0)
         if isinstance(value, dict) and any(name in value for name in fields):
@@ -135,8 +135,8 @@ def read_object(answer: str, fields: Sequence[str]) -> tuple[dict[str, Any], boo
 
 
 def read_numbers(answer: str, count: int) -> list[int] | None:
-    """Reads an order such as `2,0`: indices below `count`, each once. "None" in any form is the
-    empty order; anything else is None."""
+    """Reads an order such as `2,0`: indices below `count`, each once. The word "none" in any form
+    gives an empty list; anything else gives None."""
     text = re.sub(r"```\w*", "", answer).strip("[]().!\"'`* \n").lower()
     if text.split(" ")[0] in ("none", "no", "nothing"):
         return []

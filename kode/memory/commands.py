@@ -40,14 +40,14 @@ class MemoryCommand(NamedTuple):
     name: str
     help: str
     run: Callable[..., Any]
-    """Gets the open `Memory`, for `search` any system, and by name the arguments that it takes."""
+    """Gets the open `Memory` (`search`: any system), and by name the arguments that it declares."""
     arguments: Sequence[str] = ()
     """Names in `_ARGUMENTS`."""
     one_of: Sequence[str] = ()
-    """Of these at most one is given."""
+    """Arguments of which at most one may be given."""
 
     def is_of(self, system: str) -> bool:
-        """Whether a system has it, or any for "": one that rows of systems name is only theirs."""
+        """Whether a system ("" for any) has it; a command in rows of `SYSTEMS` is theirs only."""
         systems = {name for name, row in SYSTEMS.items() if self.name in row.commands}
         return not systems or not systems.isdisjoint(_list_systems(system))
 
@@ -101,7 +101,7 @@ async def _archive_entry(memory: Memory, words: Sequence[str], scope: str = "") 
 
 
 def _find_entry(memory: Memory, words: Sequence[str], scope: str) -> Statement:
-    """The entry that `[TARGET] OLD` means."""
+    """Returns the entry that the words of `[TARGET] OLD` identify."""
     if len(words) not in (1, 2):
         raise ConfigError("Put each text into quotation marks, and WHAT before what it becomes.")
     *target, old = words
@@ -145,7 +145,7 @@ _ADD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--evidence EVIDENCE": {"action": "append", "help": "for a rule"},
     "--sensitive": {**_FLAG, "dest": "private", "help": "never shown to a model"},
 }
-"""The options of `add`; a system's row says which it keeps."""
+"""The options of `add`; a system's row says which of them it supports."""
 _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--scope": _ADD_OPTIONS["--scope"],
     "--dry-run": {**_FLAG, "help": "only list the entries"},
@@ -216,7 +216,7 @@ COMMANDS = (
 def add_commands(
     parser: argparse.ArgumentParser, system: str = ""
 ) -> list[argparse.ArgumentParser]:
-    """Adds the commands of a system to `parser`, those of all for "", and returns their parsers."""
+    """Adds the commands of a system, or of all for "", to `parser`, and returns their parsers."""
     group = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
         if command.is_of(system):
@@ -240,14 +240,14 @@ def _add_arguments(parser: argparse._ActionsContainer, names: Iterable[str]) -> 
 
 
 def _add_target_arguments(parser: argparse.ArgumentParser, system: str) -> None:
-    """The arguments of `add`, and what its help says of the places of a system."""
+    """Adds the arguments of `add`, and help on the places of a system."""
     rows = [SYSTEMS[name] for name in _list_systems(system)]
     targets = {target: what for row in rows for target, what in row.targets.items()}
     parser.description = "Keeps what you write, in the place that TARGET names."
     lines = (f"  {target:<12}{what}" for target, what in targets.items())
     parser.epilog = "\n".join(("targets:", *lines))
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    choices = None if "NAME" in targets else targets  # which stands for any word
+    choices = None if "NAME" in targets else targets  # NAME stands for any word
     parser.add_argument("target", metavar="TARGET", choices=choices)
     options = {option for row in rows for option in row.options}
     _add_arguments(parser, ["TEXT", *(name for name in _ADD_OPTIONS if name.split()[0] in options)])
@@ -293,7 +293,7 @@ async def run_line(system: MemorySystem, argv: Sequence[str]) -> Outcome:
 
 
 async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
-    """The same, in words, with the command that undoes a change."""
+    """Runs one command line; returns its text, with the command that undoes the change."""
     return with_undo(await run_line(system, argv))
 
 
@@ -316,15 +316,15 @@ class _LineParser(argparse.ArgumentParser):
 
 
 class OutsideMemory(NamedTuple):
-    """Memory that is open outside a session. What it does raises MemoryRefused, StorageError."""
+    """Memory opened outside a session. Its calls raise MemoryRefused, StorageError, BusyError."""
 
     system: MemorySystem
     notices: list[str]
-    """What it had to say since it was opened."""
+    """The notices since it was opened; none if `open_memory` was given `emit`."""
     frame: Callable[[str, str], str]
-    """`frame(about, text)`: a text of memory for a model, marked as what it is; "" for none."""
+    """`frame(about, text)` frames a text of memory for a model, headed by `about`; "" for ""."""
     overview: Callable[[], Awaitable[review.Overview]]
-    """All of it."""
+    """Returns an overview of all that it holds for this project."""
     propose: Callable[[str, About, str], Awaitable[Outcome]]
     """`propose(text, about, client)` adds what an outsider says, which waits for the person."""
     decide: Callable[..., Awaitable[Outcome]]
@@ -342,7 +342,7 @@ async def open_memory(
     ask_reply: AskReply | None = None,
     read_only: bool = False,
 ) -> AsyncIterator[OutsideMemory]:
-    """Opens the configured memory for the project of `cwd`. Without `emit`, what it has to say is
+    """Opens the configured memory for the project of `cwd`. Without `emit`, its notices are
     collected. Raises: ConfigError, StorageError."""
     system, notices = make_system(config.memory), list[str]()
 

@@ -1,5 +1,5 @@
-"""A session as text: its transcript for a model, and a short record that needs no model. Both tell
-of undo and redo, which are messages of kode's own (`Text.source` of "note").
+"""A session as text: its transcript for a model, and a short record that needs no model. Both
+mention undo and redo, which kode records as messages of its own (`Text.source` "note").
 """
 
 import re
@@ -19,7 +19,7 @@ MAX_RESULT_CHARS = 200  # enough to tell success from failure
 MAX_RECORD_CHARS = 500  # several fit into a message
 MAX_SUBJECT_CHARS = 60  # a path or the beginning of a command
 MAX_SUBJECTS = 4
-"""Of one kind of call in a record."""
+"""How many subjects of one kind of call a record names."""
 
 _SOURCES_LEFT_OUT = ("memory", "opening")
 _VERBS = {
@@ -30,22 +30,22 @@ _VERBS = {
     "apply_patch": "edited",
     "shell": "ran",
 }
-"""For a reader; other tools are named as they are."""
+"""Tool → its verb for a reader; other tools keep their names."""
 _CHANGES = frozenset(("edited", "wrote", "ran"))
-"""What changed something says more than what was looked at, and comes first."""
+"""Verbs of calls that change something. They say more than reads do, and come first."""
 _TOOLS_LEFT_OUT = frozenset(
     "todo memory history_search remember recall update_memory update_soul forget memory_list "
     "memory_read memory_write memory_patch memory_append".split()
 )
-"""A plan, and what memory's own tools did, is no news of a session."""
+"""Plans, and calls of memory's own tools, are no news of a session."""
 _SUBJECTS = ("command", "path", "pattern", "url", "query", "description", "name", "goal")
 """The arguments that say what a call is about, the most telling first."""
 _PATCHED = re.compile(r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$")
 
 
 def render_transcript(messages: Iterable[Message]) -> str:
-    """What was said and done, without memory's own text and without credentials. A longer session
-    is cut in its middle."""
+    """Returns what was said and done, without memory's own text, credentials masked. A session over
+    the limit loses its middle."""
     lines = list[str]()
     for role, part in ((message.role, part) for message in messages for part in message.parts):
         match part:
@@ -129,5 +129,5 @@ def _name_subjects(call: ToolCall) -> list[str]:
 
 
 def _shorten(text: str, max_chars: int) -> str:
-    """On one line, without control characters and credentials."""
+    """Returns a text on one line, without control characters and with credentials masked."""
     return shorten(sanitize(credentials.redact(text)), max_chars)

@@ -1,5 +1,5 @@
 """Vectors of texts, from a server that speaks the OpenAI embeddings API, kept by content hash in
-one SQLite file that may be deleted. While the server fails, memory goes by words alone.
+one SQLite file that may be deleted. While the server fails, memory searches by words alone.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "text-embedding-3-small"
 RETRY_AFTER_S = 60.0
-"""How long nothing is sent to a server that failed."""
+"""How long a server that failed is not asked again, in seconds."""
 BATCH = 128
 """Texts in one request."""
 MAX_COMPARED = 10_000
-"""Of more texts, the first are compared."""
+"""How many texts are compared with a query: the first ones."""
 MAX_CHARS = 16_000
 """Longer texts are cut: servers refuse what exceeds their window."""
 
@@ -47,7 +47,7 @@ class Embedder:
     _vectors: "dict[str, Vector]" = field(default_factory=dict)
     """By key, as read from the file."""
     _silent_until: float = 0.0
-    """On the monotonic clock; 0 before the first outage."""
+    """When the server is asked again, on the monotonic clock; 0 before the first outage."""
 
     @property
     def model(self) -> str:
@@ -92,7 +92,7 @@ class Embedder:
         return len(missing) - len(vectors)
 
     async def _request_vectors(self, texts: Sequence[str]) -> "list[Vector]":
-        """Vectors of length 1, or 0. Raises what the SDK raises; ValueError."""
+        """Returns vectors of length 1, or 0. Raises what the SDK raises; ValueError."""
         import numpy as np
         from openai import AsyncOpenAI, omit
 
@@ -120,7 +120,7 @@ class Embedder:
         return list(matrix / np.where(lengths > 0, lengths, 1))
 
     def _sync_vectors(self, keys: Sequence[str], new: "Mapping[str, Vector]") -> None:
-        """Reads the vectors with these keys, and writes new ones. A damaged file is deleted."""
+        """Reads vectors by key, writes new ones. Deletes a damaged file; ignores other errors."""
         import apsw
         import numpy as np
 
@@ -143,8 +143,8 @@ class Embedder:
 
 
 def open_disposable(path: Path | None) -> "apsw.Connection":
-    """A database that may be deleted at any time: a file that processes share, or one in memory.
-    Raises: apsw.Error, OSError, StorageError."""
+    """Opens a database that may be deleted at any time: a file that processes share, or one in
+    memory. Raises: apsw.Error, OSError, StorageError."""
     import apsw
 
     if path:
@@ -152,14 +152,14 @@ def open_disposable(path: Path | None) -> "apsw.Connection":
         path.touch(0o600)
     connection = apsw.Connection(str(path or ":memory:"))
     connection.set_busy_timeout(5_000)
-    # No fsync, since it can be computed again; what is deleted is overwritten.
+    # No fsync: the content can be computed again. Deleted content is overwritten.
     connection.execute("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
     connection.transaction_mode = "IMMEDIATE"
     return connection
 
 
 def delete_disposable(path: Path) -> None:
-    """Deletes such a file, as far as that is possible."""
+    """Deletes a disposable database and its journal, ignoring failures."""
     for name in (path.name, f"{path.name}-journal"):
         with suppress(StorageError):
             durable.remove(path.with_name(name))

@@ -231,8 +231,8 @@ class FileStore:
     async def commit(
         self, make: Callable[[MemoryView], Changes], drafts: Mapping[str, str] = NO_DRAFTS
     ) -> list[MemoryChange]:
-        """Makes the changes that `make` gives, with the folder locked; returns them as the log has
-        them. `drafts`: texts of files by name. Raises: MemoryRefused, StorageError, BusyError."""
+        """Commits what `make` returns, maybe after several calls, with the folder locked; returns
+        it as logged. `drafts`: texts by file. Raises: MemoryRefused, StorageError, BusyError."""
         if self.read_only:
             raise MemoryRefused("This process may only read memory. Nothing was changed.")
         async with hold_folder(self.root):

@@ -55,7 +55,7 @@ ALL_LINES = "There is no transcript: name all groups and pairs among the known l
 MAX_OUTPUT_TOKENS = 2_000  # a talkative model lost its last fact at 1,400
 MAX_KNOWN_CHARS = 4_000
 """How much of the known lines one question shows."""
-MAX_NEAREST = 3  # to each message
+MAX_NEAREST = 3  # known facts for each message
 MAX_NARRATIVE_CHARS = 2_000  # 120 words are asked for
 MAX_FACT_CHARS = 300  # a fifth of the smallest file of facts
 MAX_FACTS = 12  # one to three are asked for
@@ -89,8 +89,8 @@ class ModelAnswer:
 
 
 def build_prompt(transcript: str, known: Sequence[Statement], *, earlier: str = "") -> str:
-    """The prompt; without a transcript it is about the known lines alone. `earlier`: the note of a
-    session that was continued."""
+    """Returns the prompt; without a transcript it is about the known lines alone. `earlier`: the
+    note so far, if the session was continued."""
     lines = [frame.describe_fact(fact, names_user=True) for fact in known]
     numbered = "\n".join(f"{n}. {' '.join(line.split())}" for n, line in enumerate(lines, 1))
     parts = (
@@ -107,8 +107,8 @@ def build_prompt(transcript: str, known: Sequence[Statement], *, earlier: str = 
 def choose_known(
     facts: Sequence[Statement], messages: Iterable[str], session: str
 ) -> list[Statement]:
-    """The known facts that a question shows, as far as they fit: those of this session, the nearest
-    to each of its messages, and the newest."""
+    """Returns the known facts that a question shows, as far as they fit: those of this session, the
+    nearest to each of its messages, and the newest."""
     index, by_id = TextIndex(), {f.id: f for f in facts if len(f.text) <= MAX_KNOWN_CHARS}
     index.update([IndexedText(id, fact.text) for id, fact in by_id.items()])
     ranked = (index.search(text, MAX_NEAREST, datetime.now(UTC)) for text in messages)
@@ -125,7 +125,7 @@ def choose_known(
 
 
 def parse_answer(answer: str, known: int) -> ModelAnswer:
-    """What an answer says to a question with so many known lines, without what is damaged, cut off
+    """Parses the answer to a question with so many known lines, dropping what is damaged, cut off
     or copied from the instructions."""
     fields = ("narrative", "facts", "same", "outdated", "conflict", "withdrawn")
     value, is_complete = read_object(answer, fields)
@@ -178,7 +178,7 @@ def _read_fact(row: Any) -> LearnedFact:
 
 
 def _text(value: Any, max_chars: int) -> str:
-    """A text of an answer; "" for none, and for a part of the instructions."""
+    """Returns a text of an answer, cut to size; "" for none, or if it repeats the instructions."""
     text = value.strip() if isinstance(value, str) else ""
     if len(text.split()) > 2 and " ".join(text.split()).casefold() in _INSTRUCTIONS_FOLDED:
         return ""
@@ -202,7 +202,7 @@ _INSTRUCTIONS_FOLDED = " ".join(INSTRUCTIONS.split()).casefold()
 # ── what it changes ──────────────────────────────────────────────────────────────────────────────
 
 MAX_ATTEMPTS = 5
-"""Requests without an answer; then the note is the record without a model."""
+"""How many attempts get no answer before the note is a record made without a model."""
 NOTE, FACTS = "note", "learn"
 """The kinds of the two changes that a session makes."""
 
@@ -214,9 +214,9 @@ async def store_answer(
     answer: ModelAnswer,
     shown: Sequence[str],
 ) -> list[MemoryChange]:
-    """Writes the note of a session, and then its facts and relations, each unless that was done.
-    `shown`: the ids of the known statements, in order. Facts for which there is no room, the last
-    first, stay in the note only. Raises: MemoryRefused, StorageError, BusyError."""
+    """Commits the note on a session, then its facts and relations, each unless it was committed
+    before. `shown`: the ids of the known statements, in order. Without room for all facts, the last
+    ones stay in the note only. Raises: MemoryRefused, StorageError, BusyError."""
     lesson = _Lesson(store, policy, record, answer, shown)
     changes = await store.commit(lesson.note)
     while True:
@@ -230,7 +230,7 @@ async def store_answer(
 
 @dataclass(frozen=True)
 class _Lesson:
-    """What an answer about a session changes."""
+    """The changes that an answer about a session makes."""
 
     store: MemoryStore
     policy: "Policy"
@@ -278,7 +278,7 @@ class _Lesson:
             statement = self._make_statement(fact, number) if fact.text else None
             if statement is None:
                 continue
-            # What holds everywhere is not said again of a project.
+            # A fact that holds everywhere is not repeated for a project.
             equal = [
                 old
                 for old in view.entries.values()
@@ -291,7 +291,7 @@ class _Lesson:
             if self.record.id in sessions or (sessions and not statement.quote):
                 continue
             replaced = [entry.statement.id for entry in equal if entry.is_alive]
-            # What the answer relates to others does more than say something again.
+            # A fact that outdates or contradicts another does more than repeat one.
             is_related = any(number in pair for pair in (*answer.outdated, *answer.conflict))
             groups = [group for group in answer.same if number in group and not is_related]
             repeated = [ids[line] for group in groups for line in group if line in ids]
@@ -320,7 +320,7 @@ class _Lesson:
         return change if change.add or change.end or change.conflicts else None
 
     def _make_statement(self, fact: LearnedFact, number: int) -> Statement | None:
-        """A new fact as it would stand; None if it is kept in the note only."""
+        """Makes the statement of a new fact; None if the fact stays in the note only."""
         record, quote = self.record, verify_quote(fact.quote, self.record.typed)
         if (not quote and not self.policy.keeps_unquoted_facts) or scan.find_danger(fact.text):
             return None
@@ -336,8 +336,8 @@ class _Lesson:
         return statement
 
     def _find_withdrawn(self, view: MemoryView) -> Iterator[str]:
-        """The ids of the known facts that the person withdrew in what they typed. Where outside
-        text may have chosen the fact, a telling word of it stands in these words."""
+        """Yields the ids of the known facts that the person withdrew in typed words. After outside
+        text, which may have chosen the fact, the words must share a telling word with it."""
         for line, quote in self.answer.withdrawn:
             words = verify_quote(quote, self.record.typed)
             for old in view.alive(self.shown[line - 1 : line]) if words else ():
@@ -345,7 +345,7 @@ class _Lesson:
                     yield old.id
 
     def _draft(self, kind: str) -> MemoryChange:
-        """A change with an id that tells, after a kill, whether it was made for these messages."""
+        """Makes a change whose id shows, after a kill, whether it was made for these messages."""
         draft = self.store.draft(kind, Author("session", self.record.id, self.record.turns))
         source = f"{self.store.system} {kind} {self.record.id} {self.record.end}"
         return replace(draft, id=hashlib.sha256(source.encode()).hexdigest()[: len(draft.id)])
@@ -374,8 +374,8 @@ def _find_relations(view: MemoryView, answer: ModelAnswer, ids: Mapping[int, str
 async def sum_up_session(
     memory: "OpenMemory", policy: "Policy", record: SessionRecord, pending: Pending
 ) -> bool:
-    """Sums up a pending session that this process has taken; False if it stays pending, because the
-    model could not be reached. Without a usable answer, and for a session not worth a question, the
+    """Summarizes a pending session that this process has claimed; False if it stays pending,
+    because no model could be reached. Without a usable answer, or if no question is worth it, the
     note is a record of what was done. Raises: MemoryRefused, StorageError, BusyError."""
     record = policy.part_to_sum_up(memory.store.view(), record)
     progress = pending.progress(record.id)

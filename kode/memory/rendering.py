@@ -1,10 +1,10 @@
-"""The files of statements: how one is split into statements and layout without losing a byte, what
-it says otherwise than the log, and its next text.
+"""The files of statements: how one is split into statements and layout without losing a byte, how
+its text differs from the log, and how its next text is made.
 
 A statement is its lines as they stand, with its bullet; fenced code that is never closed ends with
 the file. All else, such as headings, blank lines and quotes, is layout. A file is written with its
 own text as the template: only what ended is taken out, and only what is new is put in. Texts are
-compared with credentials masked, as the log has them, so that a line with one stays as it is.
+compared with credentials masked, as in the log, so that a line with a credential stays as it is.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _FRONT = re.compile(r"\ufeff?---\r?\n(?:.*\r?\n)*?---[ \t]*(?:\r?\n|$)")
 
 
 class FilePiece(NamedTuple):
-    """A part of a file: the pieces of a file, joined, are the file."""
+    """A part of a file. The joined `raw` texts of all pieces are the file."""
 
     raw: str
     text: str
@@ -45,12 +45,12 @@ class FileFormat:
     append: Callable[[str, str], str]
     """`append(text, new)` → the text of a file with one more statement."""
     reshape: Callable[[str], str]
-    """A text that would be read back as something else, as it can stand there."""
+    """Rewrites a text that would not be read back as one statement, so that it is."""
     tidy: Callable[[str], str] = str
     """The text of a file after statements were taken out of it."""
 
     def fit_text(self, text: str) -> str:
-        """A text as it can stand there, so that it is read back as this one statement."""
+        """Returns a text in a form that is read back from a file as this one statement."""
         text = normalize_text(text).strip()
         return text if self.texts(text) == [text] else self.reshape(text)
 
@@ -65,7 +65,7 @@ def normalize_text(text: str) -> str:
 
 
 def strip_bullet(text: str) -> str:
-    """A statement for a reader: without the bullet of its line."""
+    """Returns a statement for a reader: without the bullet of its line."""
     return text[match.end() :] if (match := _BULLET.match(text)) else text
 
 
@@ -82,8 +82,8 @@ def _split_text(
     *,
     has_code: bool = True,
 ) -> list[FilePiece]:
-    """`is_layout(line, block)` and `begins(line)` say of a line outside code whether it ends the
-    block above it: as layout, or as the first line of the next one."""
+    """Splits a text. `is_layout(line, block)` and `begins(line)` say whether a line outside code
+    ends the block above it: as layout, or as the first line of the next block."""
     pieces, block, fence = list[FilePiece](), "", ""
     for line in _LINE.findall(text):
         plain = line.removeprefix("\ufeff")
@@ -105,7 +105,7 @@ def _make_piece(raw: str, fence: str = "") -> FilePiece:
 
 
 def _track_fence(fence: str, line: str) -> str:
-    """What closes the fenced code that is open after a line; `fence`: before it."""
+    """Returns the fence that is open after a line, given the one open before it; "" for none."""
     if fence:
         return "" if fence in line and not line.strip().strip(fence[0]) else fence
     match = _FENCE.match(line)
@@ -147,7 +147,7 @@ def _append_line(text: str, new: str) -> str:
 
 
 def _append_block(text: str, new: str, *, continues: bool = False) -> str:
-    """At the end, with fenced code closed; after a blank line, unless a list `continues`."""
+    """Appends a text, closing open fenced code; after a blank line, unless a list `continues`."""
     if fence := reduce(_track_fence, _LINE.findall(text), ""):
         text = f"{text.rstrip()}\n{fence}"
     text += "\n" if text and not text.endswith("\n") else ""
@@ -218,19 +218,19 @@ WHOLE = FileFormat(
 # ── layout and rendering ─────────────────────────────────────────────────────────────────────────
 
 ALIKE = 0.6
-"""From this ratio on, a text that a person edited counts as a new version of the old one."""
+"""From this likeness on, a text that a person edited counts as a new version of the old one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the statements of a memory system stand: data and pure functions. A place is what a
-    statement names: a file below the memory folder, or a plain name such as `notes`."""
+    """Where a memory system keeps its statements: data and pure functions. A statement names its
+    place: a file below the memory folder, or a plain name such as `notes`."""
 
     facts: Callable[[Project], Sequence[str]]
     """The places of facts in this project, in the order of a prompt. A `*` in a name stands for any
-    characters but `/`: those files and places count that exist."""
+    characters but `/`, and expands to the existing files and places."""
     records: Callable[[Project], Sequence[str]] = lambda project: ()
-    """The same of records of past work, which are only checked for edits in the background."""
+    """The places of records of past work, which are only checked for edits in the background."""
     format_of: Callable[[str], FileFormat | None]
     """The format of a place's files; None for a place without a file."""
     place_of: Callable[[str, str, Project], str]
@@ -240,16 +240,16 @@ class Layout:
     title: Callable[[str], str] = str
     """The heading of a place in a prompt; several places may have the same."""
     fill: Callable[[str, str], str] = lambda place, text: ""
-    """How full the file of a place is with a text: `37% (940/2500 characters)`; "" for no limit."""
+    """How full a place's file is with this text: `37% (940/2500 characters)`; "" for no limit."""
     kind_of: Callable[[str], StatementKind] = lambda place: "fact"
-    """What a statement is that a person writes into a file of this place."""
+    """The kind of a new statement in a place."""
     is_shared: Callable[[str], bool] = lambda place: False
-    """Whether colleagues get the statements of a place, but for private ones."""
+    """Whether colleagues get the statements of a place, except private ones."""
     files_of: Callable[[str, Statement | None], Sequence[str]] = lambda place, statement: (place,)
-    """The files in which a statement of a place stands; without one, those always checked."""
+    """The files that contain a statement of a place; for None, the files always checked."""
     check: Callable[[str, str, str], None] = lambda name, before, after: None
-    """`check(name, before, after)` for the texts of a file. Raises: MemoryRefused if the file may
-    not become so: it is over its limit, or not to be written."""
+    """`check(name, before, after)` checks the new text of a file. Raises: MemoryRefused if it may
+    not be written: it is over its limit, or the file is not to be written."""
     derive: Callable[[str, str, Sequence[Statement], str], str] = (
         lambda name, text, statements, template: text
     )
@@ -258,12 +258,12 @@ class Layout:
 
 
 class TextDifference(NamedTuple):
-    """What a text says otherwise than the statements that it should hold."""
+    """How the text of a file differs from the statements that it should hold."""
 
     new: Sequence[str]
     gone: Sequence[Statement]
     versions: Mapping[str, Statement]
-    """New text → the statement of which it seems to be another version."""
+    """New text → the statement of which it seems to be a new version."""
 
 
 def fingerprint(text: str | None) -> str:
@@ -272,8 +272,8 @@ def fingerprint(text: str | None) -> str:
 
 
 def diff(format: FileFormat, old: Sequence[Statement], text: str) -> TextDifference:
-    """How the text of a file differs from the statements that it had. Which new text is a version
-    of which old one is a guess, by `Key:` or likeness: only the history of an entry rests on it."""
+    """Returns how the text of a file differs from the statements that it had. Versions are guessed
+    by `Key:` or likeness: only the history of an entry depends on them."""
     texts = dict.fromkeys(map(redact, format.texts(text)))
     old_texts = {statement.text for statement in old}
     gone = [statement for statement in old if statement.text not in texts]
@@ -302,8 +302,8 @@ def _older_version(text: str, candidates: Sequence[Statement]) -> Statement | No
 def render(
     format: FileFormat, text: str, wanted: Sequence[Statement], old: Sequence[Statement]
 ) -> str:
-    """A text with all `wanted` statements and none of the `old` ones besides. A new version takes
-    the place of what it replaces, if it is read back there as it is."""
+    """Returns a text with all `wanted` statements and no other `old` ones. A new version takes the
+    place of what it replaces, if it is read back from there unchanged."""
     pieces = [(piece.raw, redact(piece.text)) for piece in format.split(text)]
     present, texts = {masked for _, masked in pieces if masked}, {new.text for new in wanted}
     missing = [new for new in wanted if new.text not in present]

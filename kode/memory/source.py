@@ -1,8 +1,8 @@
 """What a fact rests on: the words in which a person states it, and lines of code (`path:10-20`).
 
-A quotation stands in a message that the person typed, letter by letter, and its sentence asks
-nothing. Of code only hashes are stored; lines that moved within their file are unchanged, unless
-they occurred more than once when cited.
+A quotation must occur letter by letter in a message that the person typed, and not in a question.
+Of code only hashes are stored; lines that moved within their file count as unchanged, unless they
+occurred more than once when cited.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from kode.messages import Message, ToolCall, calls_of, results_of
 from kode.paths import path_hash, real_path
 
 MIN_WORDS = 2
-"""One word of a person's stands everywhere."""
+"""A single word proves nothing: it may occur in any message."""
 MAX_BYTES = 2_000_000  # more is generated, not written
 MAX_LINES = 200
 """A fact about more code than that is not about any code in particular."""
@@ -33,8 +33,8 @@ _CITED = re.compile(r"(.+?):([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
 
 
 def verify_quote(quote: str, typed: Iterable[str]) -> str:
-    """The quotation as a message has it that the person typed, but for white space, and quotation
-    marks around it; "" if none has it, it ends within a word, or its sentence asks."""
+    """Returns the quotation if a message that the person typed has it, up to white space and
+    enclosing quotation marks; "" if none has it, or only within a word or a question."""
     words = " ".join(quote.split()).strip(_MARKS).split()
     text = " ".join(words)
     if len(words) < MIN_WORDS and not is_unspaced(text):
@@ -50,14 +50,14 @@ def verify_quote(quote: str, typed: Iterable[str]) -> str:
 
 
 def _is_in_word(text: str, at: int) -> bool:
-    """Whether a word continues across a place of a text."""
+    """Whether a word continues across a position in a text."""
     pair = text[max(at - 1, 0) : at + 1]
     return len(pair) == 2 and all(map(str.isalnum, pair)) and not is_unspaced(pair)
 
 
 def cite(root: Path, source: str, messages: Iterable[Message] = ()) -> tuple[str, str]:
-    """The cited lines of a file below `root` as they are stored, and their hash: as these messages
-    of a session read them, else as they are now. Raises: MemoryRefused if there are none."""
+    """Returns the cited lines of a file below `root` as a citation, and their hash: as these
+    messages show them read, else as they are now. Raises: MemoryRefused if there are none."""
     scan.check_text(source)
     path, first, last = _parse_citation(source.strip())
     lines, count = _read_code_lines(root, path), last - first + 1
@@ -104,13 +104,13 @@ def find_code_state(root: Path, source: str, source_hash: str) -> CodeState | No
 
 
 def _parse_citation(source: str) -> tuple[str, int, int]:
-    """The path and the first and last line of a citation; without a path if it is none."""
+    """Returns the path, first and last line of a citation; the path is "" if it is none."""
     match = _CITED.fullmatch(source)
     return (match[1], int(match[2]), int(match[3] or match[2])) if match else ("", 0, 0)
 
 
 def _read_code_lines(root: Path, path: str) -> list[str] | None:
-    """None for a file outside the project, and for a binary or very large one."""
+    """Returns a file's lines; None if it is missing, outside the project, binary or very large."""
     file = Path(real_path(root / path))
     try:
         is_plain = file.is_relative_to(real_path(root)) and file.is_file()
@@ -127,5 +127,5 @@ def _hash_code(lines: list[str]) -> str:
 
 
 def _count_same(lines: list[str], digest: str, count: int) -> int:
-    """How often `count` lines with this hash stand there."""
+    """Returns how often a run of `count` lines has this hash."""
     return sum(_hash_code(lines[at : at + count]) == digest for at in range(len(lines) - count + 1))

@@ -75,8 +75,8 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True)
 class Amendment:
-    """What a change sets of a statement that stays; None leaves a field as it is. The text of a
-    statement never changes."""
+    """The fields that a change sets in a statement that stays; None leaves a field as it is. The
+    text of a statement never changes."""
 
     state: StatementState | None = None
     who: Who | None = None
@@ -161,13 +161,13 @@ class Outcome:
     """What became of a request to change memory."""
 
     text: str
-    """A sentence for whom asked, a person or a model."""
+    """What happened, as a clause for whoever asked: a person or a model."""
     change: MemoryChange | None = None
     """None if nothing changed."""
     statement: Statement | None = None
     """The statement that now stands for the text that was given."""
     conflict: Statement | None = None
-    """The one that contradicts it and still counts, until the person decides."""
+    """The statement that contradicts it and counts until the person decides."""
 
 
 def timestamp(moment: datetime) -> str:
@@ -181,7 +181,7 @@ def make_statement(author: Author, place: str, text: str, at: str, **values: Any
 
 
 def session_statement(record: SessionRecord, place: str, text: str, **values: Any) -> Statement:
-    """A new statement by the question at the end of a session, of its project if the place is."""
+    """Makes a statement by the question after a session, of its project if the place names that."""
     project, author = record.project.hash, Author("session", record.id, record.turns)
     values = {"project": project if project in place else "", **values}
     return make_statement(author, place, text, timestamp(record.ended_at), **values)

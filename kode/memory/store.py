@@ -30,13 +30,13 @@ from kode.messages import shorten
 from kode.values import replace
 
 Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "remove"]
-QUOTED_CHARS = 80  # enough to know the entry by
+QUOTED_CHARS = 80  # enough to recognize the entry
 _PASSED_OVER = (DAMAGE, RESTORE, LAYOUT, "undo")
-"""The kinds of changes that an undo without an id does not mean."""
+"""The kinds of changes that an undo without an id skips."""
 
 
 def quote(statement: Statement, max_chars: int = QUOTED_CHARS) -> str:
-    """A statement in a sentence: on one line, credentials masked, shortened."""
+    """Returns a statement quoted for a sentence: on one line, credentials masked, shortened."""
     return f'"{shorten(redact(strip_bullet(statement.text)), max_chars)}"'
 
 
@@ -49,8 +49,8 @@ class MemoryStore(FileStore):
         return [new for place in self.fact_places() for new in view.current(place)]
 
     def find(self, words: str, target: str = "", *, scope: str = "") -> Statement:
-        """The statement of this project that an id or a part of a text means; `target` and `scope`
-        name the places to look in. Raises: MemoryRefused for none or several."""
+        """Returns the statement of this project that an id or a part of a text identifies; `target`
+        and `scope` limit the places. Raises: MemoryRefused for none or several."""
         places = [place for place in self.view().places if self.is_here(place)]
         if target:
             places = [place for place in places if target in (place, self.layout.label(place))]
@@ -62,8 +62,8 @@ class MemoryStore(FileStore):
         self, *new: Statement, relations: Relations = NO_RELATIONS, kind: str = "add"
     ) -> Outcome:
         """Adds statements of one author to one place in one change; `relations` says how they
-        relate to current ones. The same text in the same place is confirmed, where that adds to
-        what is known of it. Raises: MemoryRefused if there are none; StorageError, BusyError."""
+        relate to current ones. A text that the place already has is confirmed if the new statement
+        says more. Raises: MemoryRefused if there are none; StorageError, BusyError."""
         if not new:
             raise MemoryRefused("There is nothing new in it. Nothing was changed.")
         stays = first = new[0]
@@ -92,15 +92,15 @@ class MemoryStore(FileStore):
         return replace(outcome, text=f"already in {where}{words}: {quote(stays)}", statement=stays)
 
     async def edit(self, id: str, text: str, author: Author) -> Outcome:
-        """Puts another text in the place of a statement. One that ranks higher than the author
-        stays beside it, in conflict."""
+        """Replaces a statement by one with another text. If it ranks higher than the author, it
+        stays beside the new one, in conflict."""
         old = self._alive(self.view(), id)
         new = self.new_version(old, text, author)
         relations = Relations(outdated=((old.id, new.id),))
         return await self.add(new, relations=relations, kind="replace")
 
     def new_version(self, old: Statement, text: str, author: Author) -> Statement:
-        """A statement that could take the place of another one, in the form of its place: a list
+        """Makes a statement that can replace another one, with its fields and in its form: a list
         item for a list item."""
         bullet = old.text.removesuffix(strip_bullet(old.text))
         if bullet and strip_bullet(text) == text and "\n" not in text.strip():
@@ -110,8 +110,8 @@ class MemoryStore(FileStore):
         return self.new_statement(author, old.place, text, **values)
 
     async def forget(self, id: str, author: Author, *, erase: bool = False) -> Outcome:
-        """Withdraws a statement. With `erase` its text, and that of what it replaced, is blanked in
-        the log, and in the notes of sessions that quote it, so that it cannot be undone."""
+        """Withdraws a statement. With `erase`, its text and those that it replaced are blanked in
+        the log and in the session notes that quote them, which cannot be undone."""
         view = self.view()
         erased = [entry.statement for entry in view.chain(self._alive(view, id).id) if erase]
         words = "|".join(re.escape(strip_bullet(old.text)) for old in erased)
@@ -135,7 +135,7 @@ class MemoryStore(FileStore):
         return outcome
 
     async def amend(self, id: str, amendment: Amendment, author: Author, kind: str) -> Outcome:
-        """Changes what is known of a statement; `kind` is the word for it: archive, confirm."""
+        """Amends a statement; `kind` is the word for the change: archive, confirm."""
         return await self._commit(
             lambda view: replace(
                 self.draft(kind, author), set={self._alive(view, id).id: amendment}
@@ -145,7 +145,7 @@ class MemoryStore(FileStore):
     async def write_file(
         self, place: str, text: str, author: Author, *, may_end: Rank = Rank.MODEL
     ) -> Outcome:
-        """Makes `text` the text of the file of a place; what it leaves out ends, unless that ranks
+        """Replaces the text of a place's file; statements that it leaves out end, unless they rank
         higher than `may_end`. Raises: MemoryRefused, StorageError, BusyError."""
         format = self.layout.format_of(place)
         if format is None:
@@ -186,8 +186,8 @@ class MemoryStore(FileStore):
         return await self._commit(make)
 
     async def undo(self, id: str = "", *, group: str = "", with_derived: bool = False) -> Outcome:
-        """Undoes a change, by default the last one here, or all of a `group`, a batch or a session;
-        `with_derived`, also what rests on them. Raises: MemoryRefused, StorageError, BusyError."""
+        """Undoes a change, by default the last one here, or all of a `group` (batch or session);
+        `with_derived`, also those resting on it. Raises: MemoryRefused, StorageError, BusyError."""
         newest_first = reversed(self.view().changes)
         if group:
             meant = [
@@ -290,12 +290,12 @@ class MemoryStore(FileStore):
     async def _commit(
         self, make: Callable[[MemoryView], Changes], drafts: Mapping[str, str] = NO_DRAFTS
     ) -> Outcome:
-        """Commits what `make` gives, and says what it did."""
+        """Commits what `make` returns; the outcome describes the last change."""
         changes = await self.commit(make, drafts)
         return self.describe(changes[-1]) if changes else Outcome(text="nothing was changed")
 
     def describe(self, change: MemoryChange) -> Outcome:
-        """What a change that was made did, for whom asked."""
+        """Describes what a committed change did, for whoever asked."""
         view, undone = self.view(), self.log.change(change.undoes)
         gone = {new.id: new for new in undone.add} if undone else {}
 

@@ -1,5 +1,5 @@
 """The tiered system: facts about the user and the environment, global or of one project, in the
-prompt and in the `memory` tool; recent turns kept in the session; a file for the note of each.
+prompt and in the `memory` tool; recent turns, kept in the session; and a file for each note.
 """
 
 import json
@@ -76,8 +76,8 @@ def make_layout(limits: Mapping[str, int]) -> Layout:
 
 
 def place_of(target: str, scope: str, project: Project) -> str:
-    """The file of facts for a target, in the project or for everywhere; by default what is about
-    the environment belongs to the repository. Raises: MemoryRefused."""
+    """Returns the file of facts for a target, of the project or for everywhere; by default, facts
+    about the environment belong to the repository, if any. Raises: MemoryRefused."""
     check_choice("target", target, TARGETS)
     check_choice("scope", scope, ("", *get_args(Scope)))
     is_of_project = scope == "project" or (not scope and target == "env" and project.in_repository)
@@ -111,7 +111,7 @@ def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
 
 
 def _make_front_matter(name: str, text: str, statements: Sequence[Statement], template: str) -> str:
-    """The front matter of a note; lines of it that are the person's stay."""
+    """Returns a note's text with new front matter, in which the person's own lines stay."""
     if not is_episode(name):
         return text
     match = _FRONT.match(text)
@@ -242,7 +242,7 @@ def _show_episodes(memory: OpenMemory, id: str) -> ToolOutput:
 
 
 MAX_LINE_CHARS, SUMMARY_CHARS = 160, 120  # as the document has them
-SHOWN_OVER_LIMIT = 2  # times the limit are shown of a file that was edited far over it
+SHOWN_OVER_LIMIT = 2  # times the limit: the most that is shown of a file edited far over it
 ARCHIVED = "Archived facts that may bear on this request."
 
 
@@ -256,7 +256,7 @@ class TieredPolicy(Policy):
         self.layout = make_layout(self._limits)
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
-        """Facts are separated by blank lines: another one changes no other lines."""
+        """Separates facts by blank lines, so that a new one changes no other lines."""
         facts, sections = memory.visible_facts(), list[str]()
         for place in dict.fromkeys(fact.place for fact in facts):
             where = ", this project only" if is_of_project(place) else ""
@@ -269,7 +269,7 @@ class TieredPolicy(Policy):
         return self.injection(reason, frame.wrap(frame.FACTS, body))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
-        """The latest note of this project comes with the first message."""
+        """Returns related archived facts and notes; for the first message, also the latest one."""
         notes, archive = memory.notes(), memory.archived_facts()
         if not notes and not archive:
             return ""

@@ -1,5 +1,5 @@
-"""Takes memory from one home to another: an export is the log, an import appends what is unknown,
-also of what other agents remember. What the person does not confirm as theirs waits for approval.
+"""Moves memory from one home to another. An export is the log; an import appends what is new to it,
+also from other agents. What the person does not confirm as theirs waits for approval.
 """
 
 import json
@@ -42,8 +42,8 @@ class ExportHeader(BaseModel):
 
 
 def export_log(memory: Memory, path: Path | None = None) -> str:
-    """The changes of the active system as lines of JSON, after a line with the folder of each
-    project; or what was written into the file `path`. Raises: StorageError."""
+    """Returns the changes of the active system as lines of JSON, after a line with the folder of
+    each project; with `path`, writes them there and says so. Raises: StorageError."""
     here, projects = memory.store.project, dict[str, str]()
     rows = list[Mapping[str, object]]()
     for change in memory.store.log.changes():
@@ -70,9 +70,9 @@ async def import_file(
     dry_run: bool = False,
     confirm: Confirm | None = None,
 ) -> str:
-    """Imports an export of kode's, which counts at once if it `is_mine`, or what another agent
-    remembers, on which one question decides; all else waits. `projects`: `OLD=NEW` for each with
-    another folder here. Raises: MemoryRefused, StorageError, BusyError, without a change."""
+    """Imports an export of kode, which counts at once if `is_mine`, or another agent's memory,
+    which counts if `confirm` says yes; all else waits. `projects`: `OLD=NEW` for each with another
+    folder here. Raises: MemoryRefused, StorageError, BusyError, without a change."""
     store, batch, changes = memory.store, f"i{secrets.token_hex(3)}", list[MemoryChange]()
     header, text = None, _read(path) if path and not agent and path.is_file() else ""
     with suppress(ValueError):
@@ -111,8 +111,8 @@ async def import_file(
 def _select_changes(
     memory: Memory, text: str, header: ExportHeader, pairs: Sequence[str], batch: str
 ) -> tuple[list[MemoryChange], list[str]]:
-    """The changes of an export that memory may have, with the projects of this machine, and why the
-    others were left out. Raises: MemoryRefused."""
+    """Returns the changes of an export that may be imported, moved to this machine's projects, and
+    why the others were left out. Raises: MemoryRefused."""
     store, changes, faults = memory.store, list[MemoryChange](), list[str]()
     for number, line in enumerate(text.splitlines()[1:], 2):
         try:
@@ -175,7 +175,7 @@ def _find_fault(text: str) -> str:
 
 
 def _is_known(view: MemoryView, statement: Statement) -> bool:
-    """Whether memory has the text in this place already, or it waits for it."""
+    """Whether memory already has the text in this place, or has it waiting for approval."""
     key = (statement.place, strip_bullet(statement.text))
     return any((old.place, strip_bullet(old.text)) == key for old in view.statements())
 
@@ -224,7 +224,7 @@ class ForeignReader(ABC):
 
     @abstractmethod
     def list_sources(self, path: Path) -> Iterable[Source]:
-        """A file that the person says is this agent's, or the files in such a folder."""
+        """Returns the file that the person names as this agent's, or the files in such a folder."""
 
     @abstractmethod
     def read(self, source: Source, text: str) -> Iterable[Entry | str]:
@@ -235,8 +235,8 @@ class ForeignReader(ABC):
 def _statements_of_agents(
     memory: Memory, path: Path | None, agent: str
 ) -> tuple[list[Statement], list[str]]:
-    """What is new in a file or folder, of `agent` or else any Markdown, or in the usual places, as
-    statements that wait, and lines that say so. Raises: MemoryRefused if there is no such file."""
+    """Returns what is new in a file or folder (of `agent`, else any Markdown) or the usual places,
+    as waiting statements, and lines that list it. Raises: MemoryRefused if there are no files."""
     readers: dict[str, ForeignReader] = {
         name: installed.load_part(*added)
         for name, added in installed.find_additions("memory_imports").items()
@@ -269,7 +269,7 @@ def _statements_of_agents(
 def _read_entry(
     memory: Memory, source: ForeignReader.Source, entry: ForeignReader.Entry | str
 ) -> Statement | str:
-    """An entry of a file as a statement that waits, or why it was left out."""
+    """Returns an entry of a file as a waiting statement, or why it was left out."""
     if isinstance(entry, str):
         return entry
     where = f"{paths.short_path(source.path)}{f':{entry.line}' if entry.line else ''}"

@@ -23,11 +23,11 @@ KINDS: tuple[StatementKind, ...] = ("soul", "rule", "log", "summary")
 TARGETS: Mapping[str, StatementKind] = {"note": "log", **{kind: kind for kind in KINDS}}
 """What a person calls a kind of note."""
 SHARED_KINDS = KINDS[1:3]
-"""Those that a team shares."""
+"""The kinds that a team shares."""
 TEAM = "team-"
-"""Before the key of a team, in the names of its places."""
+"""Precedes the key of a team in the names of its places."""
 EVERYWHERE = "*"
-"""The scope of what is of no single project."""
+"""The scope of notes that belong to no single project."""
 MAX_NOTE_CHARS = 4_096  # about a page
 MAX_SOUL_CHARS, MIN_RULE_CONFIDENCE = 4_000, 0.8  # as document 004 has them
 MAX_TTL_DAYS = 36_500  # a century
@@ -41,7 +41,7 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 def make_layout(user: str, team: str = "") -> Layout:
-    """The places of one user's notes; with a `team`, its key, new notes and rules go to its."""
+    """The places of one user's notes; with a `team` (its key), new notes and rules go there."""
     base = "notes" if user == "default" else f"notes@{quote(user, safe='')}"
     team_base = f"{TEAM}{team}"
 
@@ -73,7 +73,7 @@ def make_layout(user: str, team: str = "") -> Layout:
 
 
 def name_of(project: Project) -> str:
-    """What a project is called on every machine, or, without a repository's address, here."""
+    """Returns a project's name on every machine or, without a repository's address, its hash."""
     return repository_name(project.root) or project.hash
 
 
@@ -110,7 +110,7 @@ def is_active(note: Statement, now: datetime) -> bool:
 
 
 def make_details(**values: Any) -> dict[str, Any]:
-    """The details of a note: tags in order, each text once, without what says nothing."""
+    """Makes the details of a note: tags sorted, no text twice, no empty or default values."""
     for name in ("tags", "evidence"):
         values[name] = list(dict.fromkeys(filter(None, map(str.strip, values.get(name) or ()))))
     values["tags"].sort()

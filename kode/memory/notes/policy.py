@@ -35,7 +35,7 @@ from kode.tool import ToolOutput
 from kode.values import replace
 
 DEFAULT_K, MAX_K = 8, 20
-"""Notes of one answer."""
+"""How many notes one answer of `recall` has."""
 
 
 @memory_tool(effect="memory", subject="content")
@@ -196,16 +196,16 @@ def _with_id(memory: OpenMemory, note: Statement) -> str:
 
 MAX_RULES, MAX_RULE_CHARS = 10, 10_000
 MAX_SUMMARIES, MAX_SUMMARY_CHARS = 5, 5_000
-"""In the prompt; how many rules do not fit is said."""
+"""Limits of the prompt; a notice says how many rules do not fit."""
 MAX_PACK, MAX_PACK_CHARS = 20, 6_000
-"""Of the notes beside a message."""
+"""Limits of the notes that are sent with a message."""
 COMMAND_TTL_DAYS, JOB_TTL_DAYS = 30, 7  # of what the person asked to remember; of a turn's work
 MERGE_AFTER, TIDY_EVERY, BATCH = timedelta(days=7), timedelta(days=1), 5
 """As document 004 has them."""
 MERGE, PRUNE = "merge", "prune"
 """The kinds of the changes of maintenance."""
 _COMMAND = re.compile(r"\s*remember[:,]?\s+\S", re.IGNORECASE)
-"""A message that begins so asks for its text to be kept; elsewhere the word asks for nothing."""
+"""A message with this beginning asks to be kept; elsewhere the word has no such meaning."""
 Line = tuple[Statement, str]
 """A note and how it is shown: `[rule] Ask before pushing (2026-03-01)`."""
 
@@ -278,7 +278,7 @@ class NotesPolicy(Policy):
             memory.shown_notes.append(outcome.statement.id)
 
     async def _keep_command(self, memory: OpenMemory, turn: Turn) -> None:
-        """The person's own words, for a month: the model may have missed the wish."""
+        """Keeps the person's own words for a month: the model may have missed the wish."""
         details = {"tags": ["asked"], "ttl_days": COMMAND_TTL_DAYS}
         is_typed = not memory.context.tainted() or memory.verify_quote(turn.text)
         author = memory.author("user" if is_typed else "session")
@@ -290,7 +290,7 @@ class NotesPolicy(Policy):
         memory.announce(await memory.store.add(memory.hold_back(note)))
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
-        """It takes the place of the summaries of the session's turns."""
+        """Makes the note on a session, which replaces the summaries of its turns."""
         text = "\n".join((narrative, *(f"- {fact}" for fact in facts)))
         details = layout.make_details(tags=["session"], job_id=record.id)
         place = self.layout.place_of("summary", _scope_of(record.project), record.project)
@@ -341,7 +341,7 @@ class NotesPolicy(Policy):
 
 
 def _scope_of(project: Project) -> str:
-    """Of what concerns a project, where there is one."""
+    """Returns the scope of what concerns a project; `user` outside a repository."""
     return "project" if project.in_repository else "user"
 
 
@@ -362,7 +362,7 @@ def _choose_lines(memory: OpenMemory, notes: Sequence[Statement], max_chars: int
 
 
 def _merge_notes(store: MemoryStore, place: str, notes: Sequence[Statement]) -> Statement:
-    """One summary that says what its parts said. It is as new as the newest of them, and lasts."""
+    """Makes one summary from the texts of notes: as new as the newest of them, never expiring."""
     return store.new_statement(
         Author("session"),
         place,

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 RETRY_S = 30.0
 """A server that did not answer is not asked again for this long."""
 MAX_LISTED, MAX_FAULT_CHARS = 3, 200
-"""So many changes of one exchange get a line each, and a fault so many characters."""
+"""How many changes of one exchange get a line each, and how long a fault may be."""
 _ID = re.compile(r"[\w-]{4,40}")
 _NAMES = ("place", "project", "session", "quote", "since", "source", "source_hash")
 PERSONAL: Mapping[str, Any] = dict.fromkeys(_NAMES, "")
-"""What of a statement is of one person and machine."""
+"""The fields of a statement that belong to one person and machine, made empty."""
 
 
 def open_remote(settings: "Notes") -> RemoteLog | None:
@@ -72,7 +72,7 @@ class TeamProgress(NamedTuple):
 
 @dataclass
 class Team:
-    """The way between the log here and a server."""
+    """Exchanges changes between the log here and a server."""
 
     remote: RemoteLog
     _not_before: float = 0.0
@@ -80,7 +80,7 @@ class Team:
     """Why the last exchange failed; "" if it did not."""
 
     async def follow(self, memory: OpenMemory, wait_s: float) -> None:
-        """Brings both sides together in the background, and waits so long for that."""
+        """Exchanges changes in the background, and waits for that for at most `wait_s`."""
         if asyncio.get_running_loop().time() >= self._not_before:
             task = memory.start_work(self._exchange_or_warn(memory))
             await asyncio.wait({task}, timeout=wait_s)
@@ -151,7 +151,7 @@ class Team:
         await store.commit(make)
 
     async def take(self, memory: OpenMemory, answer: RemoteAnswer) -> list[MemoryChange]:
-        """Commits what is new of a server's lines; returns it, but for what has no effect here."""
+        """Commits a server's new lines; returns the changes, except those without effect here."""
         store, faults = memory.store, dict[str, None]()
 
         def make(view: MemoryView) -> list[MemoryChange]:
@@ -184,7 +184,7 @@ class Team:
         view: MemoryView,
         changes: Mapping[str, MemoryChange],
     ) -> MemoryChange:
-        """What a line changes here. Raises: ValueError for a line that is none; MemoryRefused."""
+        """Makes the change that a line means. Raises: ValueError if it is none; MemoryRefused."""
         sent, is_person = parse_change(line.text), line.person == person
         draft = store.draft("team", Author(sent.who if is_person else "colleague"))
         heirs, set = list[Statement](), dict[str, Amendment]()
@@ -249,7 +249,7 @@ class Team:
 
 
 def list_outgoing(store: MemoryStore, sent: str) -> list[RemoteLine]:
-    """What of the log colleagues get after the change `sent`, oldest first: of each change, by
+    """Returns the lines for colleagues after the change `sent`, oldest first: of each change, by
     scope, the shared notes that it added or amended, as they are now, and those that it ended."""
     changes, entries = store.log.changes(), store.view().entries
     statements = {new.id: new for change in changes for new in change.add}
