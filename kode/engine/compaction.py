@@ -52,9 +52,9 @@ async def write_note(
     agent: Agent, session: Session, conversation: Request, wish: str, free: int
 ) -> str:
     """Asks the session's model for a hand-over note, at the end of the conversation: the model
-    knows what it has read, and the server has the beginning in its cache. `free` is
-    the number of tokens still free in the window. If they are too few, or the server refuses the
-    messages, the same request carries a transcript in their place, cut in the middle.
+    knows what it has read, and the server has the beginning in its cache. `free` is the number of
+    tokens still free in the window. If they are too few, or the server refuses the messages, the
+    same request carries a transcript in place of the messages, cut in the middle.
 
     Raises: ProviderError; StorageError.
     """
@@ -68,7 +68,7 @@ async def write_note(
     request = replace(conversation, max_output_tokens=limit, answer_schema=None, aside=True)
 
     async def ask_for_note(transcripts: int = 0) -> str:
-        """Asks after the messages; if not 0, after 1/`transcripts` of a transcript that fits."""
+        """Asks after the messages (0), or after 1/`transcripts` of the longest transcript."""
         before, text = messages, question
         if transcripts:
             # A transcript can also take the room of the messages that it stands for.

@@ -104,7 +104,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     beginning = session.beginning if session.messages and reason != "compacted" else None
     memory, section = injection.system, ""
     if agent.small and (beginning is None or "memory" not in beginning.sections):
-        # In the system prompt it would stand before the tools, which distract a weak model.
+        # In the system prompt, memory would precede the tools, which distract a weak model.
         now = {"memory": memory} if memory else {}
         memory, section = "", _missing_sections(session, "memory", now).get("memory", "")
     first = "\n\n".join(filter(None, (section, injection.first_user)))
