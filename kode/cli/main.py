@@ -39,7 +39,7 @@ NEXT = "Without a key, try `kode demo`. To set one up: `kode init`.\n"
 def main(argv: Sequence[str]) -> int:
     """Runs one command line and returns its exit code. Errors are reported, not raised."""
     _make_streams_safe()
-    code = _answer_early(argv)
+    code = _run_and_report(argv)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
-def _answer_early(argv: Sequence[str]) -> int:
+def _run_and_report(argv: Sequence[str]) -> int:
     try:
         return _dispatch(list(argv))
     except SystemExit as done:  # `--help` of a command

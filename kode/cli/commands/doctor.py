@@ -41,9 +41,9 @@ PROGRAM_TIMEOUT_S = 10.0  # `git --version` and the like answer at once
 SHOWN_MODELS = 5  # one line
 AGAIN = "run `kode doctor` again when it is ready"
 LOADING_S = 10.0
-"""How long to wait for a server that is loading its model."""
+"""How many seconds to wait for a server that is loading its model."""
 ASKING_S = 4.0
-"""How long to wait for what a remote server says about its model."""
+"""How many seconds to wait for what a remote server says about its model."""
 State = Literal["ok", "missing", "optional"]
 MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}
 

@@ -87,7 +87,7 @@ def _describe_plugin(plugin: Installed) -> Iterator[str]:
 
 
 def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> CommandAnswer:
-    """Turns one on or off in the person's config. Raises: ConfigError if that cannot be read."""
+    """Turns a plug-in on or off in the person's config. Raises: ConfigError if it is unreadable."""
     plugin = _find_plugin(parser, argv)
     path = store_value(f"{SECTION}.{plugin.name}.enabled", is_on, parser.prog)
     installed.forget_plugins()

@@ -257,7 +257,7 @@ async def _run_task(
         finally:
             if arguments.output_format == "stream-json":  # `result` stays the last line
                 output.emit = print_notice
-            # A program that reads the answer waits only so long for the end of the session.
+            # A program that reads the answer waits at most this long for the session to close.
             wait_s = None if sys.stdout.isatty() else loaded.config.memory.exit_wait_s
             closing = asyncio.ensure_future(conversation.close(wait_s=wait_s))
             with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):

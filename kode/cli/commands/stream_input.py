@@ -176,7 +176,7 @@ class _Intake:
         return self.running
 
     async def read(self) -> None:
-        """Reads stdin to its end. An unusable line is only reported."""
+        """Reads stdin to its end. An unusable line is reported and skipped."""
         number = 0
         while sys.stdin is not None and (text := await read_line(sys.stdin)) is not None:
             number += 1

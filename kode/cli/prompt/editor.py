@@ -78,7 +78,7 @@ _REWRAPS = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERM_PROGRA
 
 
 class SharedHistory(FileHistory):
-    """Typed messages, newest last, in one file to which all sessions append."""
+    """The typed messages, newest last, in one file to which all sessions append."""
 
     def append_string(self, string: str) -> None:
         """Stores one message, unless it begins with a space or repeats the last one."""
@@ -140,7 +140,7 @@ class PromptCompleter(Completer):
         return summaries
 
     def _find_matches(self, typed: str, words: Mapping[str, str]) -> Iterable[str]:
-        """Those that begin with what was typed, then those that contain it; else similar ones."""
+        """Returns words that begin with what was typed, then others with it; else similar ones."""
         word = typed[1:].lower()
         begins = [name for name in words if name[1:].lower().startswith(word)]
         holds = [name for name in words if word in name[2:].lower() and name not in begins]

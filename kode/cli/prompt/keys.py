@@ -29,7 +29,7 @@ _CODED_KEYS: dict[tuple[int, int], Keys | tuple[Keys, ...]] = {
     (127, 1): Keys.ControlH,
     **{(ord(key), 5): Keys(f"c-{key}") for key in "abcdefghijklmnopqrstuvwxyz"},
 }
-"""Keys that a terminal sends as a code and its modifiers: 1 is none, 2 Shift, 3 Alt, 5 Control."""
+"""(code, modifiers) from a terminal → its key. Modifiers: 1 none, 2 Shift, 3 Alt, 5 Control."""
 for (_code, _modifiers), _key in _CODED_KEYS.items():
     ANSI_SEQUENCES[f"\x1b[{_code};{_modifiers}u"] = _key  # CSI u, of kitty and tmux
     ANSI_SEQUENCES[f"\x1b[27;{_modifiers};{_code}~"] = _key  # modifyOtherKeys, of xterm
@@ -38,7 +38,7 @@ _CODED_BREAK = re.compile(r"\x1b\[(?:1[03];\d|106;5)u")
 
 
 def make_bindings(editor: Editor) -> KeyBindings:
-    """kode's own key bindings; all other keys edit. If several match, the last one counts."""
+    """Makes kode's own key bindings; other keys edit. If several match, the last one counts."""
     keys, state, buffer = KeyBindings(), editor.state, editor.buffer
     empty = Condition(lambda: not buffer.text)
     completing = Condition(lambda: buffer.complete_state is not None)
@@ -92,7 +92,7 @@ def make_bindings(editor: Editor) -> KeyBindings:
 
 
 def _complete(editor: Editor) -> None:
-    """Opens the completions; inserts a single one, moves on among several."""
+    """Opens the completions; if they are open, inserts the only one or moves on among several."""
     completions = editor.buffer.complete_state
     if completions is None:
         editor.buffer.start_completion(insert_common_part=True)

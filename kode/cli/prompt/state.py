@@ -77,13 +77,13 @@ class PromptState:
     """The prompt below; without one, lines are read plainly."""
     pastes: Pastes = field(default_factory=Pastes)
     queued: list[str] = field(default_factory=list)
-    """Messages typed while work runs, folded as typed; sent in order at its end."""
+    """Messages typed while work runs, with pastes folded; sent in order when it ends."""
     steering: list[str] = field(default_factory=list)
-    """Messages for the running turn, which the model gets with its next step."""
+    """Messages for the model's next step in the running turn."""
     in_turn: bool = False
     """Whether the running work is a turn of the model."""
     folder: Path = field(default_factory=Path.cwd)
-    """The base of file names, until the conversation is open."""
+    """The folder that file names are relative to, until the conversation is open."""
     reading: "asyncio.Task[str | None] | None" = None
     """The line being read without an editor."""
     listens: bool = True
@@ -232,7 +232,7 @@ class PromptState:
             await asyncio.wait([self.job])
 
     def show_resumed(self) -> None:
-        """Shows which session this is, with its last exchange."""
+        """Shows which session has been resumed, with its last exchange."""
         conversation = self.conversation
         turns = plural(conversation.session.turns, "turn")
         name = conversation.session.name or conversation.session.id

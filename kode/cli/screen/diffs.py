@@ -64,11 +64,11 @@ class DiffLine:
     r"""`+`, `-`, ` ` (context), `@` (between hunks), `\` (no line feed at the end), `h` (a file
     name), `…` (omitted lines)."""
     text: str
-    """Without its sign."""
+    """The line without its sign."""
     number: int = 0
     """The line number in the new file, or the old one for `-`; 0 if there is none."""
     file: str = ""
-    """The name of its file, as in the header."""
+    """The name of the file that the line is in, as in the header."""
     coloured: Text | None = None
     """The text in the colours of its syntax."""
 

@@ -48,7 +48,7 @@ QUIET = ("read_file", "list_files", "search_files", "fetch_url")
 """Tools that only look at something."""
 MAX_ENTRIES = 10  # a few screens
 MAX_CHARS = 20_000
-"""Limit of each text that Ctrl-O opens."""
+"""The most characters shown of each text that Ctrl-O opens."""
 
 _WORDS = [word for word, _ in NOTICES.values() if word]
 
@@ -229,7 +229,7 @@ class Renderer:
                 pass  # momentary: see `progress`
 
     def _print_gap(self, kind: Kind) -> None:
-        """Prints a blank line between different kinds."""
+        """Prints a blank line if something of another kind was printed last."""
         self._settle_calls()
         if self._last != kind and self._last != "start":
             self.screen.print()
@@ -365,7 +365,7 @@ class Renderer:
                 screen.print(indent(refusal.for_person, MAX_ERROR_LINES), "warning")
 
     def _print_described(self, line: EventLine) -> None:
-        """Prints the line of a call or a subagent, with its mark."""
+        """Prints a line about a call or a subagent, with its mark."""
         screen = self.screen
         if screen.plain:
             screen.print(line.text)

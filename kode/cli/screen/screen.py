@@ -183,7 +183,7 @@ class Screen:
     ended: "TurnEnded | None" = None
     """How the last task ended; None while one runs, or before it."""
     waited_s: float = 0.0
-    """How long the questions of this turn have waited for the person."""
+    """How many seconds this turn's questions have waited for the person."""
     approved: str = ""
     """The preview that a person has just approved: the outcome need not repeat it."""
     _line_shown: bool = False
@@ -214,7 +214,7 @@ class Screen:
 
     @property
     def asking(self) -> bool:
-        """Whether a question waits for its answer below."""
+        """Whether a question is waiting for its answer in the prompt."""
         return self.editor is not None and self.editor.asking
 
     def print(self, text: str = "", style: str = "", word: str = "") -> None:
@@ -273,7 +273,7 @@ class Screen:
             self.write("\r\x1b[K")
 
     def write(self, text: str) -> None:
-        """Writes to the stream itself; a reader that is gone is not an error."""
+        """Writes to the stream directly; a reader that is gone is no error."""
         encoding = self.stream.encoding or "utf-8"
         try:
             self.stream.write(text.encode(encoding, "replace").decode(encoding))
