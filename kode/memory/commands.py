@@ -298,7 +298,7 @@ async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
 
 
 def with_undo(outcome: Outcome, undo: str = UNDO) -> str:
-    """What a command did, with the command that undoes it."""
+    """Returns what a command did, with the command that undoes it."""
     undoes = f"\nundo: {undo} {outcome.change.id}" if outcome.change else ""
     return outcome.text + undoes
 

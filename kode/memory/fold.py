@@ -1,4 +1,4 @@
-"""Derives from the log what counts: which statements hold, wait, ended or contradict each other.
+"""Derives from the log which statements hold, wait, have ended or contradict each other.
 
 A change that is undone counts as never made.
 """

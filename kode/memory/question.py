@@ -352,7 +352,7 @@ class _Lesson:
 
 
 def _find_relations(view: MemoryView, answer: ModelAnswer, ids: Mapping[int, str]) -> Relations:
-    """The relations of an answer, by id, without what the person has decided or has to decide."""
+    """Returns an answer's relations, by id, except pairs that the person decided or must decide."""
     closed = view.distinct | {frozenset(old.id for old in pair) for pair in view.conflicts()}
 
     def groups(rows: Iterable[Sequence[int]]) -> Iterator[tuple[str, ...]]:

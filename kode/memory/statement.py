@@ -1,5 +1,5 @@
-"""The values of memory: statements, how they relate, and the changes that the log consists of.
-`log.py` stores them, `fold.py` derives from them what counts.
+"""The values of memory: statements, how they relate, and the changes that make up the log. `log.py`
+stores them, `fold.py` derives from them what counts.
 """
 
 import secrets
@@ -257,7 +257,7 @@ def plan_settlement(
             ends |= {id: remaining[group] for id in left if id != remaining[group]}
 
     def last(id: str) -> str:
-        """Each step leads to a later claim, or to the one that remains: there is no circle."""
+        """Each step leads to a later claim, or to the one that remains: there is no cycle."""
         return last(ends[id]) if id in ends else id
 
     def heir(group: frozenset[str]) -> str:

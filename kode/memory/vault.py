@@ -272,7 +272,7 @@ TOOLS = (memory_list, memory_read, memory_write, memory_patch, memory_append)
 
 
 def list_index(memory: OpenMemory) -> list[dict[str, Any]]:
-    """The files for a model, newest month first. A summary like an attack is withheld."""
+    """Returns the files, newest month first. A summary that looks like an attack is withheld."""
     rows, store = list[dict[str, Any]](), memory.store
     for place in (*store.fact_places(), *reversed(store.record_places())):
         if (text := store.read_text(place)) is not None:
