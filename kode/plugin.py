@@ -1,7 +1,7 @@
 """What a plug-in may use of kode, and what it may add: `from kode.plugin import Plugin, Tool`.
 
-Everything here keeps its meaning within a major version; nothing else of kode is public to a
-plug-in, kode's own included. Each name is imported on first use, so that a plug-in costs nothing
+Everything here keeps its meaning within a major version. No plug-in, not even one that comes with
+kode, may import anything else of it. Each name is imported on first use: a plug-in costs nothing
 before it is needed. `docs/plugins.md` explains the names by examples.
 """
 

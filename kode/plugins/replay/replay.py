@@ -324,10 +324,10 @@ async def replay_recording(
     player = _Player(bare=bare, provider=provider, session=session, results=results)
     try:
         first, *others = recording.turns
-        await player.play_turn(first, begins=True)
+        await player.play_turn(first, in_new_process=True)
         for turn in others:
             provider.begin_turn(turn)
-            await player.play_turn(turn, begins=turn.begins_process)
+            await player.play_turn(turn, in_new_process=turn.begins_process)
         return provider
     finally:
         bare.context.session.close()
@@ -343,14 +343,14 @@ class _Player:
     skills: str = ""
     """The recorded section on skills: the skills themselves are outside the project."""
 
-    async def play_turn(self, turn: RecordedTurn, *, begins: bool) -> None:
-        """Plays one turn, after what the record has between it and the previous one. If `begins`,
-        the turn begins a new process."""
+    async def play_turn(self, turn: RecordedTurn, *, in_new_process: bool) -> None:
+        """Plays one turn, after what the record has between it and the previous one; if
+        `in_new_process`, with a new agent."""
         provider = self.provider
         adopted = [entry for entry in turn.before if entry.type in ADOPTED]
-        self.session.append(*(e for e in adopted if not (begins and e.type == "system")))
+        self.session.append(*(e for e in adopted if not (in_new_process and e.type == "system")))
         self.bare.context.known_messages = 0
-        if begins:
+        if in_new_process:
             await self._begin_process(turn)
         elif any(entry.type == "system" for entry in adopted):
             await self.bare.open("resume")

@@ -184,8 +184,8 @@ PERIODS = (7, 30, 90, 365)
 
 
 def cost_values(home: Path, period: str) -> dict[str, object]:
-    """The values of the page of costs; days come newest first, projects by falling cost. Any other
-    period than those offered means 30 days. Raises: StorageError."""
+    """The values of the page of costs; days come newest first, projects and models by falling
+    cost. A period that is not offered means 30 days. Raises: StorageError."""
     days = next((days for days in PERIODS if str(days) == period), 30)
     now = datetime.now().astimezone()
     first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
