@@ -386,7 +386,7 @@ def read_regular(path: str | Path, most: int = -1) -> str:
     """The text of a regular file, at most `most` bytes of it; "" if it cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            return file.read(most).decode(errors="replace")
+            return (file.read(most) or b"").decode(errors="replace")  # None: an empty pipe
     return ""
 
 

@@ -325,7 +325,7 @@ def check_model(case: Case) -> Finding:
     if reached is not None and reached.lacks(provider.model):
         names = ", ".join(reached.models[:SHOWN_MODELS])
         more = ", ..." if len(reached.models) > SHOWN_MODELS else ""
-        step = f"set `check_model` in the config, or --model, to one of: {names}{more}"
+        step = f"set `model` in the config, or --model, to one of: {names}{more}"
         return missing(f"{provider.model} is not a model of {reached.url}", step)
     info = provider.info
     facts = ", ".join(_describe_model(info))
