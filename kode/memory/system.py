@@ -8,8 +8,8 @@ import asyncio
 import os
 import pkgutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -237,23 +237,19 @@ def _guard(
     hook = method.__name__
 
     async def call(self: "Guarded", /, *arguments: P.args, **options: P.kwargs) -> T:
-        if self._is_off(hook):
-            return neutral()
-        limit = self.limits_s.get(hook, limit_s)
-        loop, emit = asyncio.get_running_loop(), self._emit if waiting else no_emit
-        slow = loop.call_later(SLOW_S, emit, Working(what=waiting))
-        try:
-            async with asyncio.timeout(limit):
-                answer: T = await getattr(self.system, hook)(*arguments, **options)
-            self._faults[hook] = 0
-            return answer
-        except Exception as error:
-            self._note_fault(error, hook, purpose, limit)
-            return neutral()
-        finally:
-            slow.cancel()
-            if loop.time() >= slow.when():
-                emit(Working(what=""))
+        answer, limit = neutral(), self.limits_s.get(hook, limit_s)
+        with self.count_faults(hook, purpose, limit) as is_off:
+            if not is_off:
+                loop, emit = asyncio.get_running_loop(), self._emit if waiting else no_emit
+                slow = loop.call_later(SLOW_S, emit, Working(what=waiting))
+                try:
+                    async with asyncio.timeout(limit):
+                        answer = await getattr(self.system, hook)(*arguments, **options)
+                finally:
+                    slow.cancel()
+                    if loop.time() >= slow.when():
+                        emit(Working(what=""))
+        return answer
 
     return call
 
@@ -289,35 +285,36 @@ class Guarded(MemorySystem):
         await self._open(context, state)
 
     def tools(self) -> tuple[Tool, ...]:
-        try:
-            return () if self._is_off("tools") else self.system.tools()
-        except Exception as error:
-            self._note_fault(error, "tools", "offer its tools")
-            return ()
+        with self.count_faults("tools", "offer its tools") as is_off:
+            return () if is_off else self.system.tools()
+        return ()
 
     def state(self) -> Mapping[str, Any]:
-        try:
-            self._state = self._state if self._is_off("state") else self.system.state()
-        except Exception as error:
-            self._note_fault(error, "state", "save its state")
+        with self.count_faults("state", "save its state") as is_off:
+            self._state = self._state if is_off else self.system.state()
         return self._state
 
-    def _is_off(self, hook: str) -> bool:
-        """Whether a hook must not be called any more in this process."""
+    @contextmanager
+    def count_faults(self, hook: str, purpose: str, limit_s: float = 0.0) -> Iterator[bool]:
+        """Gives whether a hook must not be called any more in this process. Suppresses and counts
+        the faults of a call in the block, and notifies the person of the hook's first one."""
         is_closed = hook != "open" and self._faults["open"] > 0
-        return is_closed or self._faults[hook] >= FAULTS_IN_A_ROW
-
-    def _note_fault(self, error: Exception, hook: str, purpose: str, limit_s: float = 0.0) -> None:
-        """Counts a fault of a hook, and notifies the person of the hook's first one."""
-        self._faults[hook] += 1
-        if hook not in self._notices:
-            self._notices.add(hook)
-            reason = f"{type(error).__name__}: {error}".rstrip(". ") + "."
-            if isinstance(error, TimeoutError):
-                reason = f"it took longer than {limit_s:g} s."
-            reason = str(error) if isinstance(error, KodeError) else reason
-            text = f"Memory ({self.name}) could not {purpose}: {reason} kode continues without "
-            self._emit(Notice(text=text + "it; `kode memory status` says more."))
+        is_off = is_closed or self._faults[hook] >= FAULTS_IN_A_ROW
+        try:
+            yield is_off
+        except Exception as error:
+            self._faults[hook] += 1
+            if hook not in self._notices:
+                self._notices.add(hook)
+                reason = f"{type(error).__name__}: {error}".rstrip(". ") + "."
+                if isinstance(error, TimeoutError):
+                    reason = f"it took longer than {limit_s:g} s."
+                reason = str(error) if isinstance(error, KodeError) else reason
+                text = f"Memory ({self.name}) could not {purpose}: {reason} kode continues without "
+                self._emit(Notice(text=text + "it; `kode memory status` says more."))
+        else:
+            if not is_off:
+                self._faults[hook] = 0
 
 
 def statements_of(system: MemorySystem, command: str) -> Memory:

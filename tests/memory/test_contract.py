@@ -14,9 +14,9 @@ from kode.config.model import MemoryConfig
 from kode.errors import KodeError
 from kode.events import no_emit
 from kode.memory.commands import memory_command
-from kode.memory.contract import Drop, Injection, MemoryContext, Turn
+from kode.memory.contract import Drop, Injection, MemoryContext, MemorySystem, Turn
 from kode.memory.log import Log
-from kode.memory.system import make_guarded, make_system
+from kode.memory.system import Guarded, make_guarded, make_system
 from kode.messages import Message, Text, user_message
 from kode.tool import ToolContext
 from kode.workplace import NOWHERE
@@ -277,6 +277,14 @@ async def test_a_failing_model_does_not_fail_the_session(name, tmp_path):
     await again.open(context(tmp_path), {})
     assert isinstance(await again.inject("start"), Injection)
     await again.close(1.0)
+
+
+def test_only_faults_in_a_row_take_a_systems_tools_away():
+    """An empty answer is one."""
+    guarded = Guarded(MemorySystem())
+    for answer in ([], [], ["no"], [], [], ["no"]):
+        guarded.system.tools = lambda answer=answer: (answer[0],)
+        assert guarded.tools() == tuple(answer)
 
 
 async def test_a_cancelled_drop_is_passed_on_and_memory_opens_again(name, tmp_path):
