@@ -179,18 +179,13 @@ def append_line(file: IO[bytes], line: bytes, path: Path, *, sync: bool = True) 
     """`append_lines` on an open file whose lock the caller holds; raises OSError. A later loss of
     the file's end is found: see `count_lost_bytes`. Without `sync` both wait for the next line. A
     write that fails half way is truncated, so that the file keeps only whole lines."""
-    descriptor = file.fileno()
-    end = os.fstat(descriptor).st_size
+    descriptor, end = file.fileno(), cut_torn_line(file, path)
     if end == 0:
         # Before the first line, so that a file with lines always has a durable name, whichever
         # process was killed when.
         sync_folder(path.parent)
-    elif os.pread(descriptor, 1, end - 1) != b"\n":
-        end = cut_torn_line(file, path)
-    rest = memoryview(line + b"\n")
     try:
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        _write_all(descriptor, line + b"\n")
         if sync:
             os.fsync(descriptor)
     except OSError:
@@ -359,28 +354,25 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise storage_error(error, path, doing) from error
-
-
-def storage_error(error: OSError, path: Path, doing: str) -> StorageError:
-    """The error for an operation of the system that failed; it says what to do."""
-    denied = "Permission denied: check who owns it, or set KODE_HOME elsewhere."
-    is_file = "A part of that path is a file: set KODE_HOME to a folder."
-    advice = {
-        errno.ENOSPC: "The disk is full: free some space and try again.",
-        errno.EDQUOT: "Your disk quota is used up: free some space and try again.",
-        errno.EROFS: "The file system is read-only: set KODE_HOME to a folder you can write.",
-        errno.EACCES: denied,
-        errno.EPERM: denied,
-        errno.EEXIST: is_file,
-        errno.ENOTDIR: is_file,
-        errno.EISDIR: "A folder stands in its place: move it away.",
-        errno.EIO: "The disk reported an error: check the disk before you continue.",
-    }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
-    return StorageError(f"Could not {doing} {path}. {advice}")
+        denied = "Permission denied: check who owns it, or set KODE_HOME elsewhere."
+        is_file = "A part of that path is a file: set KODE_HOME to a folder."
+        advice = {
+            errno.ENOSPC: "The disk is full: free some space and try again.",
+            errno.EDQUOT: "Your disk quota is used up: free some space and try again.",
+            errno.EROFS: "The file system is read-only: set KODE_HOME to a folder you can write.",
+            errno.EACCES: denied,
+            errno.EPERM: denied,
+            errno.EEXIST: is_file,
+            errno.ENOTDIR: is_file,
+            errno.EISDIR: "A folder stands in its place: move it away.",
+            errno.EIO: "The disk reported an error: check the disk before you continue.",
+        }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
+        raise StorageError(f"Could not {doing} {path}. {advice}") from error
 
 
 _LENGTH = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
+# A queue from elsewhere may have a link there, or a pipe, which cannot be written at a place.
+_NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def write_length(log: Path, size_bytes: int) -> None:
@@ -388,8 +380,7 @@ def write_length(log: Path, size_bytes: int) -> None:
     holds its lock. A log that is shorter now has lost its end. The note itself is not synced: after
     a power cut it may say less than was on disk, never more. Never raises."""
     digits = b"%020d" % size_bytes
-    # A queue from elsewhere may have a link there, or a pipe, which cannot be written at a place.
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | _NO_LINK
     with contextlib.suppress(OSError), open(os.open(f"{log}.end", flags, 0o600), "rb") as file:
         os.pwrite(file.fileno(), b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
 
@@ -397,8 +388,7 @@ def write_length(log: Path, size_bytes: int) -> None:
 def read_length(log: Path) -> int:
     """The noted length of a log in bytes; 0 if unknown. Read it before the log, to which another
     kode may append."""
-    flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with contextlib.suppress(OSError), open(os.open(f"{log}.end", flags), "rb") as file:
+    with contextlib.suppress(OSError), open(os.open(f"{log}.end", _NO_LINK), "rb") as file:
         note = _LENGTH.fullmatch(os.pread(file.fileno(), 100, 0))
         return int(note[1]) if note and zlib.crc32(note[1]) == int(note[2], 16) else 0
     return 0

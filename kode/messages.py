@@ -240,8 +240,9 @@ def failure_of(call: ToolCall, text: str, *, cut: Cut = "") -> ToolResult:
 
 def text_of(message: Message) -> str:
     """The person's or the model's own text parts, joined; no memory, no tools."""
-    said = ("", "steering")
-    return "\n".join([p.text for p in message.parts if isinstance(p, Text) and p.source in said])
+    sources = ("", "steering")
+    texts = [part for part in message.parts if isinstance(part, Text) and part.source in sources]
+    return "\n".join([part.text for part in texts])
 
 
 def _parts_of(kind: type[Kind], message: Message) -> tuple[Kind, ...]:

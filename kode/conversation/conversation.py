@@ -42,7 +42,7 @@ from kode.extensions.review import FoundExtensions, in_use
 from kode.extensions.session import Extensions
 from kode.memory.contract import InjectReason, MemorySystem
 from kode.messages import Image, Text, ToolCall, Usage, text_of
-from kode.permissions.decide import find_outside_source, judge_line
+from kode.permissions.decide import find_outside_source, judge_command
 from kode.permissions.gate import Gate
 from kode.permissions.names import MODE_CALLED, MODE_MEANS
 from kode.permissions.places import path_rules
@@ -301,7 +301,7 @@ class Conversation:
         """Attaches a command that the person ran, with its output, to the next turn; outside text
         under the same rules as for a command of the model."""
         where = path_rules(self.place)
-        line = judge_line(command, where)
+        line = judge_command(command, where)
         source = find_outside_source(line, where) or self.agent.marks.find_source(line.reads)
         part = outside_part(text, source) if source else Text(text=text, source="attachment")
         self.attachments.append(part)

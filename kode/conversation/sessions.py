@@ -39,7 +39,7 @@ from kode.memory.contract import DropReason, InjectReason, MemoryContext
 from kode.memory.scan import find_danger
 from kode.memory.search import stem_words
 from kode.messages import Message, Usage, cut_list, shorten, text_of
-from kode.permissions.decide import judge_line
+from kode.permissions.decide import judge_command
 from kode.permissions.places import path_rules
 from kode.permissions.rules import FAMILIES, parse
 from kode.process import nesting_depth
@@ -291,7 +291,7 @@ async def _try_sandbox(conversation: "Conversation") -> None:
             durable.make_folder(record.parent)
             durable.replace_file(record, advice.encode())
     await conversation.agent.call_announced.wait()
-    await asyncio.to_thread(judge_line, "true", path_rules(conversation.place))
+    await asyncio.to_thread(judge_command, "true", path_rules(conversation.place))
     try:
         support = await asyncio.to_thread(sandbox.support)
     except SandboxUnknownError as error:

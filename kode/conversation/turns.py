@@ -307,7 +307,7 @@ def _describe_mode(conversation: "Conversation") -> tuple[Text, ...]:
     mode, planning = conversation.gate.state.mode, Text(text=template("plan"), source="note")
     if mode == "plan":
         return (planning,)
-    last = next((e for e in reversed(entries) if e.type == "message" and is_turn(e)), None)
+    last = next(filter(is_turn, reversed(entries)), None)
     if last is None or planning not in last.parts:
         return ()
     return (Text(text=f"[The mode is now {mode}: changes are possible again.]", source="note"),)

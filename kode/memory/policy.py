@@ -184,14 +184,14 @@ class OpenMemory:
     def notes(self, places: Sequence[str] | None = None) -> list[Statement]:
         """Records of past work that a model may see, here or in some places, oldest first."""
         view = self.store.view()
-        if places or self._notes[0] is not view:
-            names = places or self.store.record_places()
-            notes = [note for place in names for note in view.current(place) if not note.private]
-            notes.sort(key=lambda note: note.claimed_at)
-            if places:
-                return notes
+        if not places and self._notes[0] is view:
+            return self._notes[1]
+        names = places or self.store.record_places()
+        notes = [note for place in names for note in view.current(place) if not note.private]
+        notes.sort(key=lambda note: note.claimed_at)
+        if not places:
             self._notes = view, notes
-        return self._notes[1]
+        return notes
 
     def describe(self, statement: Statement) -> str:
         """Returns a fact as a model sees it, with its date and any doubt about it."""

@@ -149,7 +149,7 @@ def limit_calls(only: Sequence[str], place: Workplace) -> Interceptor:
         if tool.effect == "none" or call.find_rule(rules):
             return None
         is_run = tool.effect == "run"
-        parts = judge_line(arguments.get("command"), where).parts if is_run else ()
+        parts = judge_command(arguments.get("command"), where).parts if is_run else ()
         if is_run and all(_line_rule(call, rules, part) for part in parts):
             return None
         if is_run and any(rule.kind == "shell" for rule in rules):
@@ -335,7 +335,7 @@ def _display_name(call: Call, path: str) -> str:
 
 def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     """Asks whether a command that failed because of the sandbox may run again outside it."""
-    line = judge_line(call.arguments.get("command"), call.where)
+    line = judge_command(call.arguments.get("command"), call.where)
     what = ", ".join(attempt.words for attempt in blocked)
     failure = f"It failed in the sandbox, where it {what}."
     folders = [it.where if it.what == "hidden" else git_folder_above(it.where) for it in blocked]
@@ -364,7 +364,7 @@ def find_outside_source(
     return ""
 
 
-def judge_line(command: object, where: places.PathRules) -> "ShellLine":
+def judge_command(command: object, where: places.PathRules) -> "ShellLine":
     """What a command line would do. The first call imports half of the gate's code and tables."""
     from kode.permissions.shell.judge import judge_line
 
@@ -372,7 +372,7 @@ def judge_line(command: object, where: places.PathRules) -> "ShellLine":
 
 
 def _decide_run(call: Call) -> Decision:
-    line = judge_line(call.arguments.get("command"), call.where)
+    line = judge_command(call.arguments.get("command"), call.where)
     decision = _decide_line(call, line)
     if decision.outcome == "deny":
         return decision

@@ -256,7 +256,7 @@ class LateTypes(SourceFileLoader):
 def import_sdk(api: str) -> Any:
     """The module of the SDK that has the client for a format; its import takes a while."""
     name = "anthropic" if api == "messages" else "openai"
-    if name not in sys.modules:
+    if LateTypes not in sys.meta_path:
         sys.meta_path.insert(0, LateTypes)
     return importlib.import_module(name)
 

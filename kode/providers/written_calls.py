@@ -126,8 +126,8 @@ def _add_calls(message: Message, lead: str, written: str, calls: Sequence[_Writt
     for number, call in enumerate(calls):
         # Escapes may have created lone surrogates, which no server takes.
         arguments = json.dumps(call.arguments, ensure_ascii=False).encode("utf-8", "replace")
-        made = ToolCall(id=new_call_id(), name=call.name, arguments=arguments.decode())
-        parts.append(replace(made, written="" if number else written))
+        id, text, source = new_call_id(), arguments.decode(), "" if number else written
+        parts.append(ToolCall(id=id, name=call.name, arguments=text, written=source))
     stop = "tool_calls" if message.stop == "end" else message.stop
     return replace(message, parts=tuple(parts), stop=stop)
 

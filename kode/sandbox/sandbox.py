@@ -390,7 +390,8 @@ class Sandbox:
             if self._store is not None:
                 atexit.unregister(self._store.close)
                 self._store.close()
-            (self._loopback or Loopback()).close()
+            if self._loopback is not None:
+                self._loopback.close()
             self._store = self._loopback = None
 
 

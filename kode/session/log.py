@@ -59,8 +59,6 @@ class Session:
     """Tool messages that answer calls of the last reply."""
     beginning: SystemEntry | None = None
     """What every request begins with."""
-    system: str = ""
-    """The system prompt: the text of `beginning`."""
     section_texts: dict[str, str] = field(default_factory=dict)
     """Section name → the newer text that the model was told after the system prompt."""
     chain: Chain = field(default_factory=Chain)
@@ -89,6 +87,11 @@ class Session:
         return self.header.id if self.path is not None else None
 
     @property
+    def system(self) -> str:
+        """The system prompt; "" before it is rendered."""
+        return self.beginning.text if self.beginning else ""
+
+    @property
     def is_used(self) -> bool:
         """Whether it was loaded, or has entries other than those that kode adds by itself."""
         return self.loaded or not all(isinstance(entry, SETUP) for entry in self.entries)
@@ -97,14 +100,12 @@ class Session:
         """Adds entries durably, except that a `RequestEntry`, which only repeats what is there, is
         not synced before its reply follows. Raises: StorageError; then nothing was added."""
         if self.path is not None and entries:
-            try:
+            with durable.storage_errors(self.path, "append to"):
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
                 lines = b"\n".join(map(encode_line, entries))
                 is_repetition = isinstance(entries[-1], RequestEntry)
                 durable.append_line(self.file, lines, self.path, sync=not is_repetition)
-            except OSError as error:
-                raise durable.storage_error(error, self.path, "append to") from error
         for entry in entries:
             self._apply_entry(entry)
 
@@ -186,7 +187,7 @@ class Session:
                     self.turn_id = entry.id
             if isinstance(entry, RewindEntry | RestoreEntry):
                 self.messages, self.answers, self.turns = [], [], 0
-                self.beginning, self.system, self.section_texts = None, "", {}
+                self.beginning, self.section_texts = None, {}
                 for earlier in effective(self.entries):
                     self._apply(earlier)
             elif not isinstance(entry, RequestEntry | StateEntry):
@@ -204,7 +205,7 @@ class Session:
                 self.section_texts[entry.section] = entry.text
             case SystemEntry() | CompactionEntry() | TrimEntry() | UnboundEntry():
                 if isinstance(entry, SystemEntry):
-                    self.beginning, self.system, self.section_texts = entry, entry.text, {}
+                    self.beginning, self.section_texts = entry, {}
                 self.messages = revise(self.messages, entry)
                 self.messages = [
                     replace(m, moved=True) if m.bound and m.bound != self.digest_at(index) else m

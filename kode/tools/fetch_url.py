@@ -71,9 +71,9 @@ def explain_refusal(address: Address) -> str:
         if is_special or not each.is_global or getattr(each, "is_site_local", False):
             return "it is not a public address"
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as own:
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
         # Sends nothing. The route to an address of this machine starts at that same address.
-        if own.connect_ex((str(address), 9)) == 0 and own.getsockname()[0] == str(address):
+        if probe.connect_ex((str(address), 9)) == 0 and probe.getsockname()[0] == str(address):
             return "it is this machine itself"
     return ""
 

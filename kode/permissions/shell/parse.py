@@ -193,8 +193,9 @@ def search_commands(text: str) -> tuple[list[Item], Words]:
             for element, part in _find_places(node, text, is_watched):
                 places[element.id] = part
                 if node == root:
-                    ends = {"test_command": (Word("test"),), "command": _words_of(element, text)}
-                    last = ends.get(element.type, ())
+                    is_test = element.type == "test_command"
+                    last = (Word("test"),) if is_test else _words_of(element, text)
+                    last = last if is_test or element.type == "command" else ()
         match node.type:
             case "command" | "declaration_command" | "unset_command":
                 words = _words_of(node, text)
