@@ -280,9 +280,8 @@ async def test_a_failing_model_does_not_fail_the_session(name, tmp_path):
 
 
 def test_only_faults_in_a_row_take_a_systems_tools_away():
-    """An empty answer is one."""
     guarded = Guarded(MemorySystem())
-    for answer in ([], [], ["no"], [], [], ["no"]):
+    for answer in ([], [], ["no"], [], [], ["no"]):  # an empty one is a fault
         guarded.system.tools = lambda answer=answer: (answer[0],)
         assert guarded.tools() == tuple(answer)
 
