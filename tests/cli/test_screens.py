@@ -214,7 +214,7 @@ def test_the_prompt_a_question_and_a_menu_are_as_before(tmp_path: Path) -> None:
         terminal.type("\x1b")
         drawn("The answer was no")
         terminal.type("/re")
-        terminal.until("/redo")
+        terminal.until("name this session")
 
     assert readable(text) == external_file("screens/prompt.txt")
     menu = terminal.text[terminal.text.rindex("> /re") :]
