@@ -24,7 +24,7 @@ from kode.values import dataclass, field
 from kode.workplace import is_below_any
 
 MAX_FILES = 5_000  # bounds the wait before a command
-LOOKING_S = 10.0  # bounds a walk
+WALK_S = 10.0  # bounds a walk
 SKIPPED = frozenset(
     "node_modules .venv venv __pycache__ .tox .mypy_cache .ruff_cache .pytest_cache target".split()
 )
@@ -32,7 +32,6 @@ SKIPPED = frozenset(
 
 _STATUS = "status --porcelain=v2 -z --branch --no-ahead-behind --ignore-submodules=all --no-renames"
 _DIFFERS = "diff-index -z --no-renames --ignore-submodules=all --diff-filter=a"
-
 
 Names = dict[str, int | None]
 
@@ -93,7 +92,6 @@ def find_files_at_risk(step: Step, writes: Iterable[str], roots: Iterable[Path])
         for tree in dict.fromkeys(trees):
             step.surveys.append(now := survey_tree(tree))
             files += now.files
-            step.problem = step.problem if now.is_whole else f"{tree} holds too many files"
         for pattern in writes:  # a file may have the pattern itself as its name
             is_name = not glob.has_magic(pattern) or os.path.lexists(pattern)
             for path in [pattern] if is_name else glob.iglob(pattern, recursive=True):
@@ -108,8 +106,11 @@ def record_changes(contents: Contents, step: Step) -> None:
     before: dict[str, Seen] = {}
     for then in step.surveys:
         now = Survey(root=then.root, is_git=then.is_git, unvisited=then.unvisited)
-        if _survey_by_walking(now) and then.is_whole:
+        _survey_by_walking(now)
+        if then.is_whole and now.is_whole:
             before |= _compare_names(then.names, now.names)
+        else:
+            step.problem = step.problem or f"{now.root} holds too many files"
         try:
             before |= _compare_commit(contents, step, then) if then.is_git else {}
         except (GitError, StorageError, OSError) as error:
@@ -128,7 +129,7 @@ def survey_tree(root: Path) -> Survey:
     if os.path.lexists(root / ".git"):
         with contextlib.suppress(GitError):
             _survey_by_git(tree, "--untracked-files=all", "--ignored=matching")
-    tree.is_whole = _survey_by_walking(tree)
+    _survey_by_walking(tree)
     if not tree.is_git:
         tree.files = {path for path, mode in tree.names.items() if mode is None}
     return tree
@@ -153,13 +154,14 @@ def _survey_by_git(tree: Survey, *words: str) -> None:
     tree.is_git = True
 
 
-def _survey_by_walking(tree: Survey) -> bool:
-    """Notes every path in the tree outside `unvisited`; returns False if a limit ended the walk."""
-    waiting, ends_at = [str(tree.root)], time.monotonic() + LOOKING_S
+def _survey_by_walking(tree: Survey) -> None:
+    """Notes every path in the tree outside `unvisited`, and whether a limit ended the walk."""
+    waiting, ends_at = [str(tree.root)], time.monotonic() + WALK_S
     while waiting:
         is_full = not tree.is_git and len(tree.names) > MAX_FILES
         if is_full or time.monotonic() > ends_at:
-            return False
+            tree.is_whole = False
+            return
         folder = waiting.pop()
         with contextlib.suppress(OSError):
             with os.scandir(folder) as scan:
@@ -174,7 +176,6 @@ def _survey_by_walking(tree: Survey) -> bool:
                     mode = entry.stat(follow_symlinks=False).st_mode
                     tree.names[entry.path] = stat.S_IMODE(mode)
                     waiting.append(entry.path)
-    return True
 
 
 def _find_written(step: Step, path: str) -> list[str]:
