@@ -211,10 +211,11 @@ def merge_worktree(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
     return files
 
 
-def drop_worktree(tree: Worktree, title: str, session: str) -> str:
+def drop_worktree(tree: Worktree, id: str, title: str, session: str) -> str:
     """Commits the worktree's changes and removes it with its branch. Returns the ref that keeps the
-    commits; ignored files are lost. Raises: UserError."""
-    ref = f"{DROPPED}/{tree.branch.removeprefix('kode/')}"
+    commits, named by an `id` that was never used before, as a branch's name may be; ignored files
+    are lost. Raises: UserError."""
+    ref = f"{DROPPED}/{id}"
     try:
         tip = _commit_uncommitted(tree, title, session)
         run_git(Path(tree.project), ["update-ref", ref, tip])

@@ -295,7 +295,7 @@ def _merge_or_drop(session: Background, *, merge: bool) -> str:
         files = worktrees.merge_worktree(tree, session.spec.title, session.session_id)
         line = f"Merged {tree.branch}: {', '.join(files) or 'no file differs'}."
     else:
-        ref = worktrees.drop_worktree(tree, session.spec.title, session.session_id)
+        ref = worktrees.drop_worktree(tree, id, session.spec.title, session.session_id)
         line = (
             f"Dropped. `git branch {tree.branch} {ref}` in {tree.project} brings it back, without "
             "the files that git ignores."

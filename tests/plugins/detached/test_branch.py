@@ -9,6 +9,7 @@ from kode.cli.commands.run import RunOptions, wrap_by_plugins
 from kode.cli.flags import working_directory
 from kode.errors import ConfigError, SessionError, UserError
 from kode.plugins.detached import places
+from kode.plugins.detached.command import ps
 from tests.needs import needs
 from tests.plugins.detached.test_trees import commit, git, project
 
@@ -53,6 +54,16 @@ def test_work_is_kept_with_what_merges_it(project, capsys, is_committed):
     with pytest.raises(UserError, match="There is a worktree login already"):
         with wrap_by_plugins(flags(project, "login"), None):
             pass
+
+
+def test_two_worktrees_of_one_name_are_both_kept_when_dropped(project):
+    for text in ("first", "second"):
+        with wrap_by_plugins(arguments := flags(project, "login"), None):
+            (working_directory(arguments) / "b.txt").write_text(text)
+        assert ps(["--done", "--drop", "login"]) == 0
+
+    refs = git(project, "for-each-ref", "--format=%(refname)", "refs/kode/dropped").split()
+    assert {git(project, "show", f"{ref}:b.txt") for ref in refs} == {"first", "second"}
 
 
 def test_a_name_of_a_worktree_is_a_word(project):
