@@ -35,7 +35,7 @@ from bench.measure import configure, report, sized, workplace
 from bench.prefix import asks_for_note, is_of_session
 from kode.messages import Usage
 from kode.provider import ModelInfo
-from kode.providers.models import cost_usd, info_of
+from kode.providers.models import cost_usd, model_info_of
 from tests.scripted_server import last_user_text
 from tests.strict_server import StrictServer
 from tests.strict_server.cache import Cache, Cost, Piece
@@ -61,7 +61,7 @@ class Route:
 
     @property
     def info(self) -> ModelInfo:
-        return info_of(self.model, provider=self.provider or self.vendor)
+        return model_info_of(self.model, provider=self.provider or self.vendor)
 
 
 ROUTES = {

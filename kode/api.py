@@ -32,7 +32,7 @@ from kode.paths import kode_home
 from kode.permissions.names import PermissionMode
 from kode.permissions.question import Answer, Ask, Question
 from kode.providers import warm_up
-from kode.session.index import find
+from kode.session.index import find_session
 from kode.tool import Tool, ToolOutput, plain_tool
 
 __all__ = [
@@ -134,7 +134,7 @@ def open(
         if not folder.is_dir():
             raise ConfigError(f"{os.fspath(cwd)} is no folder. Name one that exists.")
         conversation = Conversation(on_event)
-        resume_id = None if resume is None else find(kode_home(), resume)
+        resume_id = None if resume is None else find_session(kode_home(), resume)
         options = inner.Settings(
             load_config(kode_home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
             emit=conversation._emit,
@@ -344,13 +344,13 @@ class Conversation:
                 raise UserError(
                     "This conversation is closed. Open it again with resume=session_id."
                 )
+            self._talk.attach_files(map(str, files))
             self._running = asyncio.current_task()
             text = "\n\n".join((*(part.text for part in self._take_steering()), text))
             waiting, self._waiting, self._hear = self._waiting, [], hear
             for event in waiting:
                 hear(event)
             try:
-                self._talk.attach_files(map(str, files))
                 ended = await self._talk.turn(text, steering=self._take_steering, form=form)
             except asyncio.CancelledError:
                 ended = UNBEGUN

@@ -47,10 +47,10 @@ HOMES = {
     "kode.permissions.question": "Answer Question visible",
     "kode.process": "cancelled_by_signals describe_fault",
     "kode.provider": "Request ToolSpec",
-    "kode.providers.models": "model_info_of=info_of",
+    "kode.providers.models": "model_info_of",
     "kode.registry": "Dialect ProviderRow",
     "kode.session.entries": "AnyEntry=Entry CompactionEntry MessageEntry",
-    "kode.session.index": "find_session=find list_sessions search_sessions summarize_session",
+    "kode.session.index": "find_session list_sessions search_sessions summarize_session",
     "kode.session.log": "Session",
     "kode.session.spending": "Spending",
     "kode.session.transcript": "Transcript",
@@ -162,7 +162,7 @@ if TYPE_CHECKING:
         describe_fault as describe_fault,
     )
     from kode.provider import Request as Request, ToolSpec as ToolSpec
-    from kode.providers.models import info_of as _model_info_of
+    from kode.providers.models import model_info_of as model_info_of
     from kode.registry import Dialect as Dialect, ProviderRow as ProviderRow
     from kode.session.entries import (
         CompactionEntry as CompactionEntry,
@@ -170,7 +170,7 @@ if TYPE_CHECKING:
         MessageEntry as MessageEntry,
     )
     from kode.session.index import (
-        find as _find_session,
+        find_session as find_session,
         list_sessions as list_sessions,
         search_sessions as search_sessions,
         summarize_session as summarize_session,
@@ -191,8 +191,6 @@ if TYPE_CHECKING:
     kode_version = _kode_version
     redact_secrets = _redact_secrets
     lock_file = _lock_file
-    model_info_of = _model_info_of
-    find_session = _find_session
     builtin_tools = _builtin_tools
 
 else:  # not for type checkers, so that they refuse any other name

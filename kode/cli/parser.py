@@ -52,7 +52,7 @@ shows it."""
 HINTS: Mapping[str, str] = {
     "login": "`kode init` sets up a key.",
     "logout": "Remove the key from the file `kode config path` prints, or unset its variable.",
-    "update": "Upgrade kode the way it was installed: README.md has the lines.",
+    "update": "Upgrade kode the way it was installed: docs/install.md has the lines.",
     "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
     "/config": "`kode config show` in a shell shows the settings; `kode config set KEY VALUE`.",
     "/doctor": "`kode doctor` in a shell checks this machine.",

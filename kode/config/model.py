@@ -234,7 +234,7 @@ class Config(ServerChoice):
 
 
 def configured_prices(config: Config) -> dict[str, dict[str, Any]]:
-    """The configured prices, in the format of `kode.providers.models.info_of`."""
+    """The configured prices, in the format of `kode.providers.models.model_info_of`."""
     return {
         model: {f"{kind}_price": value for kind, value in price if value is not None}
         for model, price in config.prices.items()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from kode import installed
 from kode.errors import ConfigError, Setting
 from kode.provider import Api, ModelInfo, Provider
-from kode.providers.models import info_of, overrides_of
+from kode.providers.models import model_info_of, overrides_of
 from kode.registry import (
     COMPATIBLE,
     PROVIDERS,
@@ -75,7 +75,7 @@ def open_provider(
     request.
 
     Without `model` the provider's default is used, without `api` that of `api_of`. `overrides` are
-    the user's figures for models, see `models.info_of`. `settings` are further fields of
+    the user's figures for models, see `models.model_info_of`. `settings` are further fields of
     `ProviderSettings`; None or "" stands for the default, which for time limits is the config's.
 
     Raises: ConfigError for an unknown name, a missing model or a bad script.
@@ -95,7 +95,7 @@ def open_provider(
     base_url = settings.get("base_url")
     # The vendors' prices apply neither on the user's own machine nor behind a proxy.
     is_vendor = not (url := base_url or row.own_url) or _vendor_at(url) is not None
-    info = info_of(model, overrides, row.name, sold=is_vendor or bool(row.url_example))
+    info = model_info_of(model, overrides, row.name, sold=is_vendor or bool(row.url_example))
     fixed = frozenset(overrides_of(model, overrides))
     limits = Retry().model_dump(include={"idle_timeout_s", "total_timeout_s"})
     values = {key: value for key, value in settings.items() if value not in (None, "")}

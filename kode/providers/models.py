@@ -42,7 +42,7 @@ Fields = Mapping[str, Any]
 _PRICES = ("input_price", "output_price", "cached_price", "cache_write_price")
 
 
-def info_of(
+def model_info_of(
     model: str,
     overrides: Mapping[str, Fields] | None = None,
     provider: str = "",

@@ -34,7 +34,7 @@ from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
 from kode.provider import EFFORTS
 from kode.providers.draft import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
-from kode.providers.models import info_of, vendor_models
+from kode.providers.models import model_info_of, vendor_models
 from kode.registry import COMPATIBLE, ProviderRow, host_of
 from kode.values import dataclass
 
@@ -160,7 +160,7 @@ async def ask_facts(
     Calls `report_loading` if a near server is loading its model. Never raises."""
     url = endpoint.base_url
     # A model with a price is its vendor's alone, whatever a proxy says about it.
-    is_priced = info_of(endpoint.model, provider=row.name).input_price is not None
+    is_priced = model_info_of(endpoint.model, provider=row.name).input_price is not None
     if is_priced or host_of(url) in SILENT_HOSTS or not url.startswith("http"):
         return {}
     server = ModelServer(row, endpoint, "context_window" not in fixed, report_loading)

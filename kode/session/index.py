@@ -183,7 +183,7 @@ def files(home: Path) -> list[tuple[float, str]]:
     return sessions
 
 
-def find(home: Path, word: str) -> str:
+def find_session(home: Path, word: str) -> str:
     """The id that begins with `word`, or else of the session so named. Raises: SessionError."""
     import difflib
 

@@ -396,11 +396,14 @@ async def test_a_file_that_cannot_be_sent_stops_the_turn(
     (project / "program.bin").write_bytes(b"\0\1\2")
     (project / "a.txt").write_text("the text of a")
     async with opened(DONE) as conversation:
+        conversation.steer("in French, please")
         with pytest.raises(kode.KodeError, match=name):
             await conversation.ask("Look", files=["a.txt", name])
         await conversation.ask("Without")
 
-    assert "the text of a" not in json.dumps(server.requests[0].json)
+    sent = json.dumps(server.requests[0].json)
+    assert "the text of a" not in sent
+    assert "in French, please" in sent
 
 
 async def test_an_awaited_conversation_is_open_until_it_is_closed(opened: Open) -> None:

@@ -213,6 +213,19 @@ async def test_discarded_work_is_kept_though_nobody_can_be_asked(
     assert any("may not restore" in text for text in notices(events)) == broken
 
 
+@pytest.mark.parametrize("folders", ["made", "made other"])
+async def test_more_files_than_a_survey_lists_are_told(
+    opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch, folders: str
+) -> None:
+    monkeypatch.setattr("kode.undo.outside.MAX_FILES", 6)
+    fill = f'mkdir {folders}; for d in {folders}; do touch "$d"/a "$d"/b "$d"/c "$d"/d "$d"/e; done'
+    conversation = await opened(calling("shell", command=fill), {"text": "made"}, mode="full")
+
+    await conversation.turn("make files")
+
+    assert any("too many files" in text for text in notices(events)) == (" " in folders)
+
+
 async def test_a_new_session_leaves_the_old_whole_and_resume_returns(opened: Open) -> None:
     conversation = await opened({"text": "one"}, {"text": "two"})
     await conversation.turn("first")

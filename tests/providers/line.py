@@ -14,7 +14,7 @@ from kode.images import save_picture
 from kode.messages import Image, Message, ToolResult, calls_of, user_message
 from kode.provider import Provider, Request, ToolSpec
 from kode.providers import open_provider
-from kode.providers.models import info_of
+from kode.providers.models import model_info_of
 from kode.providers.request import Target
 from kode.registry import ProviderRow, provider_row
 from kode.session.entries import MessageEntry, encode_line, parse_line
@@ -96,7 +96,7 @@ class Line:
 
 def target_of(row: ProviderRow, model: str = "m", api: str = "chat") -> Target:
     """A row's model at its server, of which nothing is known but its name."""
-    return Target(api=api, row=row, model=model, info=info_of(model), is_official=False)
+    return Target(api=api, row=row, model=model, info=model_info_of(model), is_official=False)
 
 
 def results_of(message: Message, text: str = "hi") -> Message:

@@ -10,7 +10,7 @@ from kode.providers import open_provider
 from kode.providers.models import (
     UNKNOWN,
     cost_usd,
-    info_of,
+    model_info_of,
     recommended_effort,
     refine_info,
     vendor_models,
@@ -38,8 +38,8 @@ SONNET, HAIKU = "claude-sonnet-5-5", "claude-haiku-4-5"
     ],
 )
 def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> None:
-    assert info_of(model) == info_of(same)
-    assert info_of(model).known
+    assert model_info_of(model) == model_info_of(same)
+    assert model_info_of(model).known
 
 
 @for_each(
@@ -71,7 +71,7 @@ def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> 
 def test_the_table_knows_what_a_model_takes(
     model: str, provider: str, fields: dict[str, Any]
 ) -> None:
-    info = info_of(model, provider=provider)
+    info = model_info_of(model, provider=provider)
 
     assert {name: getattr(info, name) for name in fields} == fields
     assert recommended_effort(model, info.efforts) == info.default_effort
@@ -81,7 +81,7 @@ def test_every_model_of_a_vendor_makes_sense() -> None:
     for row in PROVIDERS:
         default = row.default_model if row.needs_key else ""
         for name in filter(None, (*vendor_models(row.name), default)):
-            info = info_of(name, provider=row.name)
+            info = model_info_of(name, provider=row.name)
             assert info.known, name
             assert 0 < info.max_output_tokens <= info.context_window, name
             assert set(info.efforts) <= set(EFFORTS), name
@@ -98,7 +98,7 @@ def test_every_model_of_a_vendor_makes_sense() -> None:
     ],
 )
 def test_an_unknown_model_of_a_family_resembles_its_newest(model: str, newest: str) -> None:
-    info, row = info_of(model), info_of(newest)
+    info, row = model_info_of(model), model_info_of(newest)
 
     for field in ("context_window", "max_output_tokens", "efforts", "thinking", "sees_images"):
         assert getattr(info, field) == getattr(row, field), field
@@ -107,8 +107,8 @@ def test_an_unknown_model_of_a_family_resembles_its_newest(model: str, newest: s
 
 @for_each("model", ["o35", "my-own-model", "", "glm-4-9b", "gpt-neo-2.7b"])
 def test_an_unknown_family_gets_a_cautious_window_and_no_price(model: str) -> None:
-    assert info_of(model) == UNKNOWN
-    assert cost_usd(info_of(model), Usage(input_tokens=1000)) is None
+    assert model_info_of(model) == UNKNOWN
+    assert cost_usd(model_info_of(model), Usage(input_tokens=1000)) is None
 
 
 # ── prices ───────────────────────────────────────────────────────────────────────────────────
@@ -128,7 +128,9 @@ def test_an_unknown_family_gets_a_cautious_window_and_no_price(model: str) -> No
 def test_cached_and_written_tokens_have_their_own_prices(
     model: str, usage: dict[str, int], cost: float
 ) -> None:
-    assert cost_usd(info_of(model), Usage(input_tokens=1_000_000, **usage)) == pytest.approx(cost)
+    used = Usage(input_tokens=1_000_000, **usage)
+
+    assert cost_usd(model_info_of(model), used) == pytest.approx(cost)
 
 
 @for_each(
@@ -174,7 +176,7 @@ OWN: dict[str, dict[str, Any]] = {
 def test_the_users_figures_win(
     model: str, window: int, output: int, price: float, sees: bool | None
 ) -> None:
-    info = info_of(model, OWN)
+    info = model_info_of(model, OWN)
 
     figures = (info.context_window, info.max_output_tokens, info.input_price, info.sees_images)
     assert figures == (window, output, price, sees)
@@ -182,7 +184,7 @@ def test_the_users_figures_win(
 
 
 def test_the_server_beats_the_table_and_loses_to_users() -> None:
-    info = info_of("claude-opus-5-5", {"claude-opus-5-5": {"sees_pdf": False}})
+    info = model_info_of("claude-opus-5-5", {"claude-opus-5-5": {"sees_pdf": False}})
     facts = {"context_window": 50_000, "efforts": ("low", "high"), "sees_pdf": True}
 
     told = refine_info(info, facts, "claude-opus-5-5", {"sees_pdf"})

@@ -11,7 +11,7 @@ from kode.errors import ConfigError
 from kode.messages import Message, ToolResult, calls_of, text_of, user_message
 from kode.provider import Request
 from kode.providers import ProviderSettings, open_provider
-from kode.providers.models import info_of
+from kode.providers.models import model_info_of
 from kode.providers.scripted import load_script
 from kode.registry import provider_row
 from tests.tables import for_each
@@ -99,7 +99,7 @@ async def test_the_provider_of_the_recipe_replies() -> None:
     assert row is not None
     limits = {"idle_timeout_s": 5.0, "total_timeout_s": 30.0}
 
-    echo = names["Echo"](ProviderSettings(row=row, model="m", info=info_of("m"), **limits))
+    echo = names["Echo"](ProviderSettings(row=row, model="m", info=model_info_of("m"), **limits))
 
     assert await said(echo, asking("Hi")) == "Hi"
     assert (echo.name, echo.model) == ("scripted", "m")

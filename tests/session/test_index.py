@@ -164,7 +164,7 @@ def test_the_last_name_is_in_the_list(tmp_path: Path, turns_after: int, is_rewou
     (summary,) = index.list_sessions(tmp_path)
 
     assert (summary.name, summary.title) == ("login-page", "login-page · fix it")
-    assert index.find(tmp_path, "login page") == summary.id
+    assert index.find_session(tmp_path, "login page") == summary.id
 
 
 def test_a_name_of_two_sessions_is_refused_with_both(tmp_path: Path) -> None:
@@ -175,9 +175,9 @@ def test_a_name_of_two_sessions_is_refused_with_both(tmp_path: Path) -> None:
     ids = sorted(str(session.id) for session in sessions)
 
     with pytest.raises(SessionError, match=rf"2 sessions are called .*{ids[1]}, {ids[0]}.*Give"):
-        index.find(tmp_path, "login-page")
+        index.find_session(tmp_path, "login-page")
     with pytest.raises(SessionError, match=r"Did you mean login-page\?"):
-        index.find(tmp_path, "login-pgae")
+        index.find_session(tmp_path, "login-pgae")
 
 
 def test_a_fork_leaves_the_name_to_the_other(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_fork_leaves_the_name_to_the_other(tmp_path: Path) -> None:
 
     fork = upkeep.fork_session(tmp_path, str(session.id))
 
-    assert index.find(tmp_path, "login-page") == session.id
+    assert index.find_session(tmp_path, "login-page") == session.id
     assert {s.id: s.name for s in index.list_sessions(tmp_path)}[fork] == ""
 
 
@@ -210,7 +210,7 @@ def test_additions_by_memory_are_not_taken_for_the_task(tmp_path: Path) -> None:
 def test_a_session_is_found_by_any_unique_beginning(tmp_path: Path) -> None:
     mine = session_of(tmp_path, "x")
 
-    assert [index.find(tmp_path, mine[:length]) for length in (4, len(mine))] == [mine, mine]
+    assert {index.find_session(tmp_path, mine[:length]) for length in (4, len(mine))} == {mine}
     other = session_of(tmp_path, "y")
     for prefix, reason in (
         ("20", f"2 sessions start with '20'(?s:.*){min(mine, other)}"),
@@ -220,4 +220,4 @@ def test_a_session_is_found_by_any_unique_beginning(tmp_path: Path) -> None:
         ("../../etc/passwd", "no session"),
     ):
         with pytest.raises(SessionError, match=reason):
-            index.find(tmp_path, prefix)
+            index.find_session(tmp_path, prefix)

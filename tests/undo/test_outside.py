@@ -210,23 +210,6 @@ def test_links_are_saved_with_what_they_lead_to(plain: Path) -> None:
     assert str(other) in step.problem
 
 
-@pytest.mark.parametrize("folders", [1, 3])
-def test_more_files_than_a_survey_lists_are_a_problem(
-    plain: Path, monkeypatch: pytest.MonkeyPatch, folders: int
-) -> None:
-    monkeypatch.setattr("kode.undo.outside.MAX_FILES", 10)
-    undo = opened(plain)
-    step = undo.begin(turn_id(1), writes=[])
-    for number in range(folders):
-        (plain / f"made {number}").mkdir()
-        for name in "abcdef":
-            (plain / f"made {number}" / name).touch()
-
-    undo.end(step)
-
-    assert bool(step.problem) is (folders == 3)
-
-
 def test_a_disk_that_takes_nothing_is_a_problem(plain: Path) -> None:
     (plain.parent / "undo").write_text("in the way")
     step = before(plain)

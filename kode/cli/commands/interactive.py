@@ -96,7 +96,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
 
     Raises: SessionError if none or several match; ConfigError.
     """
-    from kode.session.index import find
+    from kode.session.index import find_session
 
     if arguments.no_session:
         raise ConfigError("--no-session cannot be used when resuming. Drop one of the two.")
@@ -109,7 +109,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
             "`kode session list` lists them."
         )
     try:
-        session_id = find(paths.kode_home(), prefix) if prefix else _find_newest(cwd)
+        session_id = find_session(paths.kode_home(), prefix) if prefix else _find_newest(cwd)
     except StorageError as error:
         raise UserError(str(error)) from error
     if task is None and is_watched:

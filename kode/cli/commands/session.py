@@ -31,7 +31,7 @@ from kode.installed import ExportFile
 from kode.messages import align_columns, plural
 from kode.session import index, upkeep
 from kode.session.entries import Entry, Header
-from kode.session.index import Summary, search_sessions, session_path
+from kode.session.index import Summary, find_newest, find_session, search_sessions, session_path
 from kode.session.spending import Spending, Spent, find_requests
 from kode.session.transcript import Transcript, as_json, as_markdown
 from kode.values import asdict
@@ -50,7 +50,7 @@ def export_session(parser: Parser, argv: Sequence[str]) -> int:
     arguments = parser.parse(argv)
     name, home = arguments.format, paths.kode_home()
     run = FORMATS[name] if name in FORMATS else partial(installed.call_part, *of_plugins[name])
-    id = index.find(home, arguments.id) if arguments.id else index.find_newest(home, Path.cwd())[0]
+    id = find_session(home, arguments.id) if arguments.id else find_newest(home, Path.cwd())[0]
     document = run(Transcript.read(session_path(home, id)))
     if isinstance(document, ExportFile):
         complain(*(f"it holds {line}" for line in document.contains))
@@ -162,7 +162,7 @@ def _parse_id(
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_flags(*flags)
     arguments = parser.parse(argv)
-    return arguments, index.find(paths.kode_home(), arguments.id)
+    return arguments, find_session(paths.kode_home(), arguments.id)
 
 
 def _show_session(parser: Parser, argv: Sequence[str]) -> Answered:
@@ -185,7 +185,7 @@ def _trim_session(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
     arguments = parser.parse(argv)
-    session_id = index.find(paths.kode_home(), arguments.id)
+    session_id = find_session(paths.kode_home(), arguments.id)
     count, dropped = upkeep.trim_session(paths.kode_home(), session_id, arguments.messages)
     return f"{session_id}: {plural(count, 'message')} kept, {dropped} dropped (still in the file)"
 
@@ -235,7 +235,7 @@ def _check_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("id", metavar="ID", nargs="?", help="one session (default: all)")
     parser.add_argument("--repair", action="store_true", help="repair what can be repaired")
     arguments = parser.parse(argv)
-    session_id = index.find(paths.kode_home(), arguments.id) if arguments.id else None
+    session_id = find_session(paths.kode_home(), arguments.id) if arguments.id else None
     checked = upkeep.check(paths.kode_home(), session_id, repair=arguments.repair)
     faulty = [session for session in checked if session.faults]
     lines = [f"{session.id}: {fault}" for session in faulty for fault in session.faults]
@@ -283,7 +283,7 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     parser.add_flags(("--cwd DIR", "the project whose last session and prices to use"))
     arguments = parser.parse(argv)
     home, cwd = paths.kode_home(), working_directory(arguments)
-    session_id = index.find(home, arguments.id) if arguments.id else index.find_newest(home, cwd)[0]
+    session_id = find_session(home, arguments.id) if arguments.id else find_newest(home, cwd)[0]
     header, entries, _ = index.read(session_path(home, session_id))
     requests, spending = [*find_requests(entries)], Spending.of(entries)
     breaks = _find_breaks(header, entries, cwd) if arguments.why else ()
@@ -330,12 +330,12 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
 def _find_breaks(header: Header, entries: Sequence[Entry], cwd: Path) -> "Sequence[CacheBreak]":
     from kode.config.load import load_config
     from kode.config.model import configured_prices
-    from kode.providers.models import cost_usd, info_of
+    from kode.providers.models import cost_usd, model_info_of
     from kode.session.cache_breaks import find_breaks
 
     loaded = load_config(paths.kode_home(), cwd, environ=os.environ, flags={})
     prices = configured_prices(loaded.config)
-    price = lambda model, usage: cost_usd(info_of(model, prices), usage)  # noqa: E731
+    price = lambda model, usage: cost_usd(model_info_of(model, prices), usage)  # noqa: E731
     return find_breaks(header, entries, price)
 
 

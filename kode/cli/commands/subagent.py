@@ -256,13 +256,13 @@ def _model_of(definition: AgentDefinition, config: Config) -> str | None:
     """Returns the model of a definition if the provider in use has it, else None: a name like
     `opus` may be another agent's, and then the session's own model is better than none."""
     from kode.config.choice import resolve_model, resolve_provider
-    from kode.providers.models import info_of
+    from kode.providers.models import model_info_of
 
     if not definition.model:
         return None
     choice = resolve_provider(config, os.environ)
     provider, model = resolve_model(config, os.environ, choice.row, definition.model)
-    return model if provider == choice.name and info_of(model).known else None
+    return model if provider == choice.name and model_info_of(model).known else None
 
 
 @dataclass

@@ -47,7 +47,7 @@ def mark_current(values: Sequence[str], current: str) -> tuple[list[Choice], int
 async def resume(state: PromptState, argument: str) -> None:
     """Opens a session by its name, an id prefix, its number in the list, or from a menu. Raises:
     SessionError, StorageError."""
-    from kode.session.index import find, list_sessions
+    from kode.session.index import find_session, list_sessions
 
     screen, place, name = state.screen, state.conversation.place, argument
     if len(name) <= 2 and (not name or name.isdecimal()):
@@ -67,7 +67,7 @@ async def resume(state: PromptState, argument: str) -> None:
         name = Menu(choices).value_of(name)
     if not name:
         return
-    session_id = find(place.home, name)
+    session_id = find_session(place.home, name)
     if session_id == state.conversation.session.id:
         screen.print("You are already in that session.", "dim")
     else:

@@ -170,7 +170,7 @@ async def start_new(state: PromptState, argument: str) -> None:
     state.screen.print("New session. /resume opens the previous one.", "dim")
 
 
-async def memory(state: PromptState, argument: str) -> None:
+async def run_memory(state: PromptState, argument: str) -> None:
     """Runs `kode memory ...` on the open memory. Raises: KodeError."""
     try:
         argv = shlex.split(argument) or ["show"]
@@ -218,7 +218,7 @@ async def compact(state: PromptState, argument: str) -> None:
         state.screen.print("Nothing to compact yet.", "dim")
 
 
-async def permissions(state: PromptState, argument: str) -> None:
+async def manage_permissions(state: PromptState, argument: str) -> None:
     """Shows mode and rules, switches the mode, or removes or restores answers. Raises:
     KodeError."""
     gate = state.conversation.agent.gate
@@ -416,7 +416,7 @@ async def ask_beside(state: PromptState, argument: str) -> None:
 USAGE = "/bg kill ID stops one; all stop with kode."
 
 
-async def background(state: PromptState, argument: str) -> None:
+async def list_or_kill(state: PromptState, argument: str) -> None:
     """Lists the background commands, ended ones included, with their output files; or kills one.
     Raises: UserError."""
     commands, screen = state.conversation.commands, state.screen
@@ -466,12 +466,12 @@ FIRST = (
     SlashCommand(
         "/permissions",
         "permission mode and saved approvals",
-        permissions,
+        manage_permissions,
         f"[{'|'.join((*MODES, *CHANGES))} ...]",
         while_busy=True,
     ),
     SlashCommand("/plan", "plan first, then approve", plan, f"[TASK|{'|'.join(PLAN_WORDS)}]"),
-    SlashCommand("/memory", "show, search, review or undo memory", memory, "[COMMAND]"),
+    SlashCommand("/memory", "show, search, review or undo memory", run_memory, "[COMMAND]"),
     SlashCommand("/status", "version, session, model, sandbox, memory, instructions", show_status),
     SlashCommand("/cost", "tokens and money: turn, session, today", show_cost, while_busy=True),
     SlashCommand("/compact", "summarize the conversation", compact, "[WHAT TO KEEP or undo]"),
@@ -492,7 +492,7 @@ FURTHER = (
     SlashCommand("/btw", "ask beside the conversation", ask_beside, "QUESTION", while_busy=True),
     SlashCommand("/context", "what fills the context window", show_context, while_busy=True),
     SlashCommand("/redo", "redo the last /undo", redo),
-    SlashCommand("/bg", "what runs in the background", background, "[kill ID]", while_busy=True),
+    SlashCommand("/bg", "what runs in the background", list_or_kill, "[kill ID]", while_busy=True),
     SlashCommand("/rename", "name this session", rename, "NAME", while_busy=True),
     SlashCommand("/copy", "copy the last answer", copy, while_busy=True),
 )

@@ -374,7 +374,7 @@ def _confirm_bundle(
         _print_lines(summarize_bundle(approved, tree, offer.items, offer.problems))
         if not offer.items:
             raise ConfigError(f"{name} has no part that kode uses, so it is not added.")
-        if not is_confirmed and not _is_wanted(name, is_update=before is not None):
+        if not is_confirmed and not _ask_to_add(name, is_update=before is not None):
             _print_lines(["Nothing was changed."])
             return 1
         if before is not None:
@@ -385,7 +385,7 @@ def _confirm_bundle(
     return f"{'Updated' if before else 'Added'} {name}. It is on from the next session."
 
 
-def _is_wanted(name: str, *, is_update: bool) -> bool:
+def _ask_to_add(name: str, *, is_update: bool) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(f"There is no terminal to ask in about {name}: --yes approves it.")
     try:

@@ -69,7 +69,7 @@ class Trees:
             root = Path(task.source)
             return Tree(root=root, cwd=root, base="")
         try:
-            self._remove_all(task, root)
+            self._remove_tree(task, root)
             make_folder(root, follow=False)
             folder = os.lstat(root)
             base = self._make_tree(task, root)
@@ -78,7 +78,7 @@ class Trees:
             return Tree(root=root, cwd=root / _path_in_repository(task), base=base)
         except (GitError, OSError) as error:
             with contextlib.suppress(OSError):
-                self._remove_all(task, root)
+                self._remove_tree(task, root)
             raise UserError(
                 f"The worktree of {task.id} could not be made from {task.source}: {error}. "
                 "Another way to make it: --isolate clone, copy or none; another place: KODE_HOME."
@@ -119,7 +119,7 @@ class Trees:
         alone, and silently keeps a tree that cannot be removed."""
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
-                self._remove_all(task, self.folder / task.id)
+                self._remove_tree(task, self.folder / task.id)
                 remove_tree(self._tree_folder(task) / "base.git")
 
     def _tree_folder(self, task: FleetTask) -> Path:
@@ -150,7 +150,7 @@ class Trees:
         with stage_changes(root, "", environ) as index:
             return run_git(root, ["write-tree"], environ=index).decode().strip()
 
-    def _remove_all(self, task: FleetTask, root: Path) -> None:
+    def _remove_tree(self, task: FleetTask, root: Path) -> None:
         if task.isolate == "worktree":
             remove_worktree(Path(task.source), root)
         else:
