@@ -453,7 +453,7 @@ class Policy(ABC):
 
     layout: Layout
     tools: Sequence[Callable[[OpenMemory], Tool]] = ()
-    """The tools of the model in their order, as `tools.memory_tool` declares them."""
+    """The tools of the model in their order, as `memory_tool` declares them."""
     keeps_unquoted_facts = True
     """Whether a fact that the closing question finds, but that the person did not state, is stored
     as the model's own; if not, only the session's note has it."""

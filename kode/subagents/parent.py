@@ -142,7 +142,7 @@ class ChildProcess:
     """The asyncio tasks that answer its questions and calls of shared tools."""
     last_text: str = ""
     has_edited: bool = False
-    capture: None = None
+    capture: None = None  # what it prints goes to no file
 
     @property
     def id(self) -> str:
@@ -175,9 +175,8 @@ class ChildProcess:
         KodeError if it cannot be started."""
         delegation, session_id = self.delegation, self.delegation.session.id
         self.since, ends_at = time.monotonic(), math.inf
-        if (
-            turn_ends_at := delegation.agent().spend.turn_ends_at
-        ) is not None:  # before the turn does
+        turn_ends_at = delegation.agent().spend.turn_ends_at
+        if turn_ends_at is not None:  # it ends before the turn does
             left_s = max(0.0, turn_ends_at - self.since)
             ends_at = turn_ends_at - min(MAX_RESERVED_S, left_s * RESERVED_SHARE)
         # The child's own clock stops first, so that it ends by itself.

@@ -205,7 +205,7 @@ async def _choose_option(
     client: Client,
     session_id: str,
     call: schema.ToolCallUpdate,
-    options: list[schema.PermissionOption],
+    options: Options,
 ) -> str:
     """The id of the option chosen; "" if none was, or the client failed."""
     try:

@@ -69,20 +69,16 @@ def read_tree(folder: Path, below: str = "") -> BundleTree:
     top = Path(real_path(folder)).joinpath(*split_path(below))
     if real_path(top) != str(top):
         raise ConfigError(f"{folder / below}: {LINK}. Name where it leads.")
-    files: dict[str, BundleFile] = {}
-    left: dict[str, str] = {}
     try:
-        _collect_files(top, files, left)
+        return _collect_files(top)
     except OSError as error:
         raise ConfigError(
             f"{visible(str(error.filename))} cannot be read: {error.strerror}."
         ) from error
-    return BundleTree(files=dict(sorted(files.items())), left=left)
 
 
-def _collect_files(top: Path, files: dict[str, BundleFile], left: dict[str, str]) -> None:
-    """Fills `files`, and `left` with what is left out. Raises: OSError; ConfigError."""
-    size = 0
+def _collect_files(top: Path) -> BundleTree:
+    files, left, size = dict[str, BundleFile](), dict[str, str](), 0
     for where, folders, names, opened in os.fwalk(top, onerror=_raise):
         folders[:] = sorted({*folders} - {*SKIPPED})
         for name in [*folders, *sorted(names)]:
@@ -97,6 +93,7 @@ def _collect_files(top: Path, files: dict[str, BundleFile], left: dict[str, str]
                 left[path] = LINK if stat.S_ISLNK(mode) else "it is no regular file"
             if len(steps) > MAX_DEPTH or len(files) + len(left) > MAX_FILES:
                 raise _too_large_error()
+    return BundleTree(files=dict(sorted(files.items())), left=left)
 
 
 def split_path(path: str) -> list[str]:
@@ -225,6 +222,7 @@ class _PartReader:
     """Whether the usual folders are searched, too."""
 
     def skills(self) -> dict[str, str]:
+        """The skills by name: folders."""
         skills: dict[str, str] = {}
         for below, path in self._list_files_of_kind("skills"):
             if f"/{below}".endswith("/SKILL.md") and below.count("/") <= 1:
@@ -303,7 +301,7 @@ class _PartReader:
                 path = "/".join(split_path(value)) if isinstance(value, str) else "\0"
             except ConfigError:
                 path = "\0"  # it leads out of the bundle
-            if not path or any(f"{held}/".startswith(f"{path}/") for held in self.tree.files):
+            if not path or any(f"{file}/".startswith(f"{path}/") for file in self.tree.files):
                 places.append(path)
             elif isinstance(value, dict) and key in ("hooks", "mcpServers"):
                 objects.append(value)

@@ -100,7 +100,7 @@ def open_cassette(path: Path) -> "Iterator[RecordedProvider]":
 
 
 class RecordedProvider:
-    """Answers the requests of one replay with the recorded replies; a `provider.Recorded`."""
+    """A `Provider` that answers the requests of one replay with the recorded replies."""
 
     def __init__(self, recording: Recording, *, is_strict: bool = False) -> None:
         """If `is_strict`, the first difference raises a KodeError instead of being noted."""
@@ -126,7 +126,7 @@ class RecordedProvider:
 
     @property
     def tool_format(self) -> Any:
-        """See `provider.Recorded`."""
+        """The `tool_format` of the recorded session's tools."""
         beginning = self._recording.beginning
         names = [tool.name for tool in beginning.tools] if beginning is not None else []
         return next((VENDOR_TOOLS[name][0] for name in names if name in VENDOR_TOOLS), "kode")
@@ -152,7 +152,8 @@ class RecordedProvider:
         session_id: str | None,
         sections: Callable[[], Mapping[str, str]],
     ) -> None:
-        """See `provider.Recorded`. Begins with the first turn."""
+        """Begins with the first turn of a session that is now open: names its folders and its id,
+        for the comparison, and what returns the sections of its system prompt, by name."""
         record = self._recording
         pairs = {str(home): record.home, str(project): record.project}
         pairs[session_id or record.header.id] = record.header.id

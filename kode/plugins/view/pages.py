@@ -175,7 +175,7 @@ def _show_list_page(request: Request, *, has_more: bool) -> Mapping[str, object]
 
 
 def _style_response(request: Request) -> Response:
-    text = resources.files(OWN).joinpath("style.css").read_text("utf-8")
+    text = resources.files(__package__).joinpath("style.css").read_text("utf-8")
     return Response(text, media_type="text/css")
 
 
@@ -206,8 +206,6 @@ def cost_values(home: Path, period: str) -> dict[str, object]:
     return {"costs": values, "period": days, "periods": PERIODS}
 
 
-OWN = "kode.plugins.view"
-
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
@@ -230,7 +228,7 @@ def show_value(value: Any) -> Any:
 @functools.cache
 def _make_environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader(OWN),
+        loader=PackageLoader(__package__),
         autoescape=True,
         finalize=show_value,
         undefined=StrictUndefined,
@@ -243,7 +241,7 @@ def _make_environment() -> Environment:
         "dollars": lambda amount: money(amount) or "unknown",
         "number": "{:,.0f}".format,
         "plural": plural,
-        "seconds": format_seconds,
+        "seconds": format_duration,
         "folder": format_folder,
     }
     return environment
@@ -264,6 +262,6 @@ def format_time(at: str) -> str:
         return at or "unknown"
 
 
-def format_seconds(duration_ms: int) -> str:
+def format_duration(duration_ms: int) -> str:
     whole = duration_ms / 1000
     return f"{whole:.1f} s" if whole < 60 else f"{int(whole // 60)} min {int(whole % 60)} s"
