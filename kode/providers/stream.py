@@ -197,7 +197,7 @@ async def read_events(response: Any, deadline: Deadline) -> AsyncGenerator[Strea
         yield event
     if not decoder.has_begun:
         raise TransientError(
-            f"{endpoint.shown_url} answered with nothing"
+            f"{endpoint.shown_url} answered without a reply"
             f"{f' ({kind})' if kind else ''}. If it keeps happening, check the base URL."
         )
 

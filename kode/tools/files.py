@@ -54,7 +54,8 @@ def resolve(context: ToolContext, path: str) -> Path:
     """Resolves a tool argument to a real absolute path: `~` expanded, relative to the working
     directory, every symlink resolved as far as the path exists.
 
-    Raises: ToolError for an empty path, one with a NUL, and one that leads to another file than the
+    Raises: ToolError for an empty path, one with a NUL, one that the system cannot look up (a name
+        too long, a folder that may not be searched), and one that leads to another file than the
         gate judged.
     """
     if not path.strip():
@@ -63,8 +64,11 @@ def resolve(context: ToolContext, path: str) -> Path:
         raise ToolError("The path has a NUL character in it: give the path as the system has it.")
     try:
         real = real_path(context.place, path)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(real)
     except (OSError, ValueError) as error:
-        raise ToolError(f"The path {path!r} cannot be used ({error}): give another.") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ToolError(f"The path {path[:200]!r} cannot be used ({why}): give another.") from None
     if context.path and real != context.path:
         raise _link_error(path)
     return Path(real)

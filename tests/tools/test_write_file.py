@@ -114,6 +114,7 @@ async def test_mark_line_ends_and_encoding_are_kept_where_possible(
         ("new/", "", "is a folder"),
         ("file/x", "", "file is a file, so"),
         ("a", "\ud800", r"no character U\+D800"),
+        ("n" * 300, "", "name too long"),
     ],
 )
 async def test_a_write_that_fails_says_why(
