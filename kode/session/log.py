@@ -267,21 +267,20 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
     are skipped, calls without a result get one. Raises: SessionError if there is none or a newer
     kode wrote it; BusyError if it is open elsewhere; StorageError."""
     path = session_path(home, session_id) if path is None else path
-    file, repairs = _open_locked(path, session_id), list[str]()
+    file = _open_locked(path, session_id)
     try:
+        header, entries, faults = read(path)
+        header = replace(header, id=session_id)  # its file is named after it, except a subagent's
         with durable.storage_errors(path, "repair"):
             size = os.fstat(file.fileno()).st_size
             whole = durable.cut_torn_line(file, path)
+            durable.write_length(path, whole)  # `read` has reported any loss before this
+            if whole == 0:
+                durable.append_line(file, encode_line(header), path)
         if whole < size:
             cut = f"{size - whole} bytes, which are now in {path.name}.torn"
-            repairs.append(f"The last line of session {session_id} is incomplete: {cut}.")
-        header, entries, faults = read(path)
-        durable.write_length(path, whole)  # `read` has reported any loss before this
-        header = replace(header, id=session_id)  # its file is named after it, except a subagent's
+            faults.insert(0, f"The last line of session {session_id} is incomplete: {cut}.")
         session = Session(header=header, path=path, file=file, loaded=True)
-        if whole == 0:
-            with durable.storage_errors(path, "repair"):
-                durable.append_line(file, encode_line(header), path)
         for entry in entries:
             session._apply_entry(entry)
         session.has_requested = False
@@ -293,7 +292,7 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
     except BaseException:
         file.close()
         raise
-    return session, [*repairs, *faults]
+    return session, faults
 
 
 def _open_locked(path: Path, session_id: str, *, is_new: bool = False) -> IO[bytes]:

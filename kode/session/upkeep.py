@@ -175,9 +175,7 @@ def _repair_session(home: Path, path: Path) -> list[str]:
                 lines.insert(0, encode_line(session.header))
             data = b"\n".join([*lines, b""])
             durable.replace_file(path, data)
-            repairs.append(
-                f"The damaged lines have been removed; the old file is saved as {aside.name}."
-            )
+            repairs.append(f"The damaged lines are removed; the old file is saved as {aside.name}.")
         durable.write_length(path, len(data))
     return repairs
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kode import paths
+from kode.errors import SessionError
 from kode.session import index
 from tests.session.stories import new_session, plain_turn, session_of
 
@@ -57,6 +58,8 @@ def test_sessions_passed_over_are_told(tmp_path: Path) -> None:
 
     assert newest == older
     assert [one.id for one in passed] == [empty.id, damaged]
+    with pytest.raises(SessionError, match=f"check {damaged}"):
+        index.find_newest(tmp_path, tmp_path / "elsewhere")
 
 
 def test_sessions_outside_the_list_come_last_by_time(tmp_path: Path) -> None:
