@@ -43,12 +43,12 @@ READING_S = 1.2
 class Session:
     """A kode that is typed into, its screen, and the frames of it."""
 
-    process: pexpect.spawn
+    process: "pexpect.spawn[str]"
     screen: pyte.Screen = field(default_factory=lambda: pyte.Screen(COLUMNS, LINES))
     frames: list[Frame] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.stream = pyte.ByteStream(self.screen)
+        self.stream = pyte.Stream(self.screen)
 
     @property
     def text(self) -> str:
@@ -97,7 +97,7 @@ class Session:
 
 def main(folder: Path) -> None:
     """Plays, and writes both pictures into `folder`."""
-    with demo.scratch() as project:
+    with demo.make_scratch_project() as project:
         kode = Path(sys.executable).with_name("kode")
         script = project.parent / "demo.json"
         process = pexpect.spawn(
@@ -118,6 +118,7 @@ def main(folder: Path) -> None:
                 "COLORTERM": "truecolor",
             },
             dimensions=(LINES, COLUMNS),
+            encoding="utf-8",
         )
         session = Session(process)
         session.until("ask (Shift-Tab) ·")
