@@ -255,7 +255,7 @@ def check_sandbox(case: Case) -> Finding:
     cannot_write = "commands cannot write in the project"
     outcomes = {
         "layered": ok("bubblewrap, with a copy of the project to write in"),
-        "plain": ok(f"bubblewrap, without a copy of the project to write in ({support.why})"),
+        "plain": ok(f"bubblewrap: {cannot_write}", support.why),
         "seatbelt": optional(f"Seatbelt: {cannot_write}", "`kode doctor --sandbox` proves it"),
         "landlock": optional(
             f"Landlock and seccomp only: {cannot_write}, and see names of other processes", further
