@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from bench.measure import configure, report, sized, workplace
+from bench.measure import by_size, configure, report, workplace
 from bench.prefix import asks_for_note, share_kept
 from tests.scripted_server import ScriptedServer, last_user_text
 
-WINDOWS = sized((20_000, 40_000, 64_000, 100_000, 200_000), (20_000,))
-COMPACTIONS = sized(3, 1)
+WINDOWS = by_size((20_000, 40_000, 64_000, 100_000, 200_000), (20_000,))
+COMPACTIONS = by_size(3, 1)
 READS = 4
 """Files read in one reply."""
 WINDOWS_PER_FILE = 14
@@ -40,7 +40,7 @@ WORDS = re.compile(r"Task number \d+\.")
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    rows = {str(window): kept(window) for window in WINDOWS}
+    rows = {str(window): measure_window(window) for window in WINDOWS}
     names = {"kept": "facts", "words": "words", "repeated": "repeated"}
     figures = {
         name: {window: row[own] for window, row in rows.items()} for name, own in names.items()
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     return report(figures, as_json="--json" in argv)
 
 
-def kept(window: int, compactions: int = COMPACTIONS) -> dict[str, Any]:
+def measure_window(window: int, compactions: int = COMPACTIONS) -> dict[str, Any]:
     """The figures of a session with this window. Raises: RuntimeError if a turn failed, or there
     were fewer compactions."""
     with ScriptedServer(_reply) as server, workplace(server.openai_url) as (project, environ):

@@ -21,10 +21,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import kode
-from bench.measure import Pair, median_baseline, median_ratio, report, sized, workplace
+from bench.measure import Pair, by_size, median_baseline, median_ratio, report, workplace
 
-AT_ONCE = sized(20, 2)
-RUNS = sized(5, 1)
+AT_ONCE = by_size(20, 2)
+RUNS = by_size(5, 1)
 SCRIPT = [
     {"match": "Look", "calls": [{"name": "list_files", "arguments": {}}]},
     {"text": "There is one file."},
@@ -42,9 +42,9 @@ def main(argv: Sequence[str]) -> int:
 async def _measure(project: Path) -> dict[str, float]:
     await _run_ms(project, 1)
     # Memory first: what earlier runs gave back would be used again.
-    async with _opened(project, 1):
+    async with _open_many(project, 1):
         one_kb = _rss_kb()
-    async with _opened(project, AT_ONCE):
+    async with _open_many(project, AT_ONCE):
         all_kb = _rss_kb()
     pairs = [
         Pair(AT_ONCE * await _run_ms(project, 1), await _run_ms(project, AT_ONCE))
@@ -61,21 +61,21 @@ async def _measure(project: Path) -> dict[str, float]:
 
 async def _run_ms(project: Path, number: int) -> float:
     started = time.perf_counter()
-    async with _opened(project, number):
+    async with _open_many(project, number):
         pass
     return (time.perf_counter() - started) * 1000
 
 
 @contextlib.asynccontextmanager
-async def _opened(project: Path, number: int) -> AsyncIterator[None]:
+async def _open_many(project: Path, number: int) -> AsyncIterator[None]:
     """So many conversations, open after a turn each."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def one() -> None:
+        async def open_one() -> None:
             conversation = await stack.enter_async_context(kode.open(project, memory=None))
             await conversation.ask("Look around.")
 
-        await asyncio.gather(*(one() for _ in range(number)))
+        await asyncio.gather(*(open_one() for _ in range(number)))
         yield
 
 

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from bench.measure import configure, report, sized, workplace
+from bench.measure import by_size, configure, report, workplace
 from bench.prefix import asks_for_note, is_of_session
 from kode.messages import Usage
 from kode.provider import ModelInfo
@@ -40,7 +40,7 @@ from tests.scripted_server import last_user_text
 from tests.strict_server import StrictServer
 from tests.strict_server.cache import Cache, Cost, Piece
 
-TURNS = sized(40, 8)
+TURNS = by_size(40, 8)
 OPENINGS = 4
 FILE_BYTES = (2_000, 3_100, 4_200, 5_300, 6_000)
 STEP_S = 15
@@ -114,12 +114,12 @@ class WatchedCache(Cache):
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    routes = sized([*ROUTES], ["chat"])
+    routes = by_size([*ROUTES], ["chat"])
     figures = {}
     for name in routes:
         route = ROUTES[name]
-        figures[name] = figures_of(route, day(route))
-        paused = day(route, pauses=True)
+        figures[name] = figures_of(route, live_day(route))
+        paused = live_day(route, pauses=True)
         figures[name]["paused_ratio"] = cost_ratio(route, paused)
         figures[name]["paused_usd"] = price_of(route, [request.cost for request in paused])
     return report(figures, as_json="--json" in argv)
@@ -128,7 +128,7 @@ def main(argv: Sequence[str]) -> int:
 # ── the day ──────────────────────────────────────────────────────────────────────────────────
 
 
-def day(route: Route, turns: int = TURNS, *, pauses: bool = False) -> list[Request]:
+def live_day(route: Route, turns: int = TURNS, *, pauses: bool = False) -> list[Request]:
     """Lives the day; all its requests. Raises: RuntimeError if the server refused one of them, or a
     turn failed."""
     with StrictServer(reply_to, vendor=route.vendor) as server:
@@ -260,7 +260,7 @@ def ideal_of(route: Route, requests: Sequence[Request]) -> list[Cost]:
         if not request.is_side:
             cached = min(before.cost.total, total)
             if request.stretch != before.stretch:
-                cached = shared(before.pieces, request.pieces)
+                cached = count_shared(before.pieces, request.pieces)
             before = request
         writes = route.info.cache_write_price is not None and not request.is_side
         written = total - cached if writes else 0
@@ -285,7 +285,7 @@ def price_of(route: Route, costs: Sequence[Cost]) -> float:
     return round(cost_usd(route.info, usage) or 0, 4)
 
 
-def shared(before: Sequence[str], after: Sequence[str]) -> int:
+def count_shared(before: Sequence[str], after: Sequence[str]) -> int:
     """Tokens of the whole parts with which both begin."""
     pairs = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
     return sum(len(piece.encode()) for piece, _ in pairs) // 4

@@ -126,7 +126,7 @@ def _place(chance: random.Random, lines: Sequence[str], at: int) -> Place:
 # ── what the model writes ────────────────────────────────────────────────────────────────────
 
 
-def _unique(case: Case, place: Place) -> int:
+def _find_unique(case: Case, place: Place) -> int:
     """The lines of context with which the place is unique in what the model has read."""
     text = text_of(case.lines)
     for around in range(MOST_CONTEXT):
@@ -136,7 +136,7 @@ def _unique(case: Case, place: Place) -> int:
     return MOST_CONTEXT
 
 
-def _remembered(case: Case, lines: Sequence[str], first: int) -> list[str]:
+def _recall_lines(case: Case, lines: Sequence[str], first: int) -> list[str]:
     """Lines of the file as the model quotes them."""
     written = list(lines)
     match case.slip:
@@ -149,16 +149,16 @@ def _remembered(case: Case, lines: Sequence[str], first: int) -> list[str]:
     return written
 
 
-def _dedented(lines: Sequence[str]) -> list[str]:
+def _dedent(lines: Sequence[str]) -> list[str]:
     indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
     return [line[min(indents, default=0) :] for line in lines]
 
 
-def _quoted(case: Case, place: Place, around: int) -> tuple[list[str], list[str]]:
+def _quote_edit(case: Case, place: Place, around: int) -> tuple[list[str], list[str]]:
     """The lines that are there, and those that are to be."""
     before = case.lines[place.start - around : place.start]
     after = case.lines[place.end : place.end + around]
-    old = _remembered(
+    old = _recall_lines(
         case, [*before, *case.lines[place.start : place.end], *after], place.start - around
     )
     new = [*old[:around], *place.new, *old[len(old) - around :]] if around else list(place.new)
@@ -171,8 +171,8 @@ def _quoted(case: Case, place: Place, around: int) -> tuple[list[str], list[str]
 def _edits(case: Case) -> list[dict[str, str]]:
     made = []
     for place in case.places:
-        around = 0 if case.slip == "short" else _unique(case, place)
-        old, new = _quoted(case, place, around)
+        around = 0 if case.slip == "short" else _find_unique(case, place)
+        old, new = _quote_edit(case, place, around)
         made.append({"old_text": text_of(old), "new_text": text_of(new)})
     return made
 
@@ -200,7 +200,7 @@ def by_patch(case: Case) -> list[tuple[Tool, dict[str, Any]]]:
     written = ["*** Begin Patch", "*** Update File: f"]
     for place in case.places:
         around = 0 if case.slip == "short" else CONTEXT
-        old, new = _quoted(case, place, around)
+        old, new = _quote_edit(case, place, around)
         head = next(
             (
                 line.strip()
@@ -231,7 +231,7 @@ async def _run(context: ToolContext, tool: Tool, given: Mapping[str, Any]) -> No
         assert isinstance(output, ToolOutput)
 
 
-async def _tried(case: Case, form: Form, folder: Path) -> tuple[str, int, int]:
+async def _try_case(case: Case, form: Form, folder: Path) -> tuple[str, int, int]:
     """How it ended ("", "refused" or "wrong"), in how many calls, of how many characters."""
     context = ToolContext(
         place=workplace(folder, home=folder / "home"),
@@ -259,7 +259,7 @@ async def measure(count: int) -> dict[str, Any]:
     made = cases(count)
     with tempfile.TemporaryDirectory() as folder:
         for form in get_args(Form):
-            ends = [await _tried(case, form, Path(folder)) for case in made]
+            ends = [await _try_case(case, form, Path(folder)) for case in made]
             failed = Counter(case.slip for case, (end, _, _) in zip(made, ends, strict=True) if end)
             found[form] = {
                 "failed_per_100": round(sum(failed.values()) * 100 / count, 1),

@@ -22,12 +22,12 @@ from typing import Any
 from bench.measure import (
     KODE,
     Pair,
+    by_size,
+    compare,
     configure,
     median_baseline,
     median_ratio,
-    paired,
     report,
-    sized,
     workplace,
 )
 from bench.time_to_prompt import seconds_to_key
@@ -36,9 +36,9 @@ from tests.scripted_server import ScriptedServer
 from tests.workplaces import workplace as make_workplace
 
 SERVERS = 3
-TYPING_S = sized(4, 0)
+TYPING_S = by_size(4, 0)
 """A person takes so long for a first message; servers start meanwhile."""
-RUNS = sized(7, 1)
+RUNS = by_size(7, 1)
 TURNS = 5
 ANSWER = "Answered."
 BY_NPX = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}
@@ -47,14 +47,14 @@ BY_NPX = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
     with ScriptedServer([{"text": ANSWER}], repeat_last=True) as server:
-        with workplace(server.openai_url) as (project, bare), _served(bare, project) as served:
+        with workplace(server.openai_url) as (project, bare), _set_up(bare, project) as served:
             prompt = f"{KODE} --provider openai"
-            prompts = paired(
+            prompts = compare(
                 lambda: seconds_to_key(prompt, bare, project) * 1000,
                 lambda: seconds_to_key(prompt, served, project) * 1000,
                 RUNS,
             )
-            turns = paired(
+            turns = compare(
                 lambda: _turns_ms(bare, project)[0], lambda: _turns_ms(served, project)[0], RUNS
             )
             server.requests.clear()
@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
     # The sandbox hides homes, in which this Python may be.
     entry = {"command": sys.executable, "args": ["mcp_tools.py"], "read": [sys.prefix]}
     starts = asyncio.run(_starts(entry))
-    by_npx = asyncio.run(_starts(BY_NPX)) if sized(shutil.which("npx"), None) else []
+    by_npx = asyncio.run(_starts(BY_NPX)) if by_size(shutil.which("npx"), None) else []
     figures = {
         "start_ratio": median_ratio(starts),
         "npx_start_ratio": median_ratio(by_npx) if by_npx else None,
@@ -119,7 +119,7 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
 
 
 @contextmanager
-def _served(environ: Mapping[str, str], project: Path) -> Iterator[dict[str, str]]:
+def _set_up(environ: Mapping[str, str], project: Path) -> Iterator[dict[str, str]]:
     """The environment of a home in which three servers are configured."""
     shutil.copy(Path(__file__).with_name("mcp_tools.py"), project)
     served = {**environ, "KODE_HOME": str(Path(environ["HOME"]) / "kode-served")}

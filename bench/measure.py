@@ -32,7 +32,7 @@ FORMATS = {
 """Wire format → vendor and model."""
 
 
-def sized(full: T, small: T) -> T:
+def by_size(full: T, small: T) -> T:
     """How much is measured: `small` with BENCH=small, which asks only whether a benchmark runs."""
     return small if os.environ.get("BENCH") == "small" else full
 
@@ -47,11 +47,11 @@ class Pair:
         return self.kode_ms / self.baseline_ms
 
 
-def paired(baseline: Callable[[], float], kode: Callable[[], float], runs: int = 7) -> list[Pair]:
+def compare(baseline: Callable[[], float], kode: Callable[[], float], runs: int = 7) -> list[Pair]:
     """`runs` pairs after one that warms the caches; each function returns milliseconds."""
-    for _ in range(sized(1, 0)):
+    for _ in range(by_size(1, 0)):
         baseline(), kode()
-    return [Pair(baseline(), kode()) for _ in range(sized(runs, 1))]
+    return [Pair(baseline(), kode()) for _ in range(by_size(runs, 1))]
 
 
 def median_ratio(pairs: Sequence[Pair]) -> float:
@@ -95,7 +95,7 @@ def run(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Run:
     )
 
 
-def answered_ms(
+def measure_answer_ms(
     command: Sequence[str],
     messages: Sequence[Mapping[str, Any]],
     last: int,

@@ -59,11 +59,11 @@ from bench.life.story import (
     Session,
     Truth,
     conflicts,
-    life,
+    make_life,
     question_text,
     target_of,
 )
-from bench.measure import report, sized
+from bench.measure import by_size, report
 from kode import paths
 from kode.events import no_emit
 from kode.memory.contract import MemoryContext, MemorySystem, NullMemory, Turn
@@ -78,7 +78,7 @@ LIMITS = {"facts_limit_user": 1500, "facts_limit_env": 2500}
 """Characters of tiered's files; `--systems "tiered*4"` lives with four times as many."""
 LOOK_UPS = 3
 """Calls of tools that the model makes for one question."""
-CONFLICTING, CONFLICT_QUESTIONS = sized((240, 60), (16, 2))
+CONFLICTING, CONFLICT_QUESTIONS = by_size((240, 60), (16, 2))
 
 
 @dataclass
@@ -309,7 +309,7 @@ class Life:
             found.append(self._reader.answer(key))
             expected.append(self._truth.standing.get(wanted))
         right = found == expected
-        if self._reader.heard(question.asks):
+        if self._reader.has_heard(question.asks):
             pass  # said in this very session: no memory is needed
         elif not any(expected):
             figures.unknown += 1
@@ -367,7 +367,7 @@ def live(
     """One system's figures after so many sessions of one life, as it gets there."""
     with tempfile.TemporaryDirectory(prefix="kode-bench-", dir=home) as folder:
         lived = Life(name, Path(folder), error_rate, seed)
-        for number, session in enumerate(life(max(sizes), seed), 1):
+        for number, session in enumerate(make_life(max(sizes), seed), 1):
             asyncio.run(lived.session(session))
             if number in sizes:
                 yield lived.figures.row(lived.mind.calls)
@@ -414,9 +414,9 @@ def main(argv: Sequence[str]) -> int:
         from bench.life import installed
 
         names = [name for name in options.systems.split(",") if name in SYSTEMS]
-        months = [installed.month(name, options.installed, options.seed) for name in names]
+        months = [installed.live_month(name, options.installed, options.seed) for name in names]
         rows = {month.system: month.row() for month in months}
-        print(json.dumps(rows) if options.json else installed.table(months))
+        print(json.dumps(rows) if options.json else installed.format_table(months))
         return 0
     how = (options.errors, options.seed, options.home)
     sizes = sorted(map(int, options.sizes.split(",")))

@@ -21,12 +21,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from bench.measure import report, sized
-from bench.retrieval import add, note_of, opened
+from bench.measure import by_size, report
+from bench.retrieval import add, note_of, open_system
 from kode.memory.statement import Author
 from kode.memory.system import Memory
 
-EPISODES = sized(100_000, 200)
+EPISODES = by_size(100_000, 200)
 FEW = 100
 LINES_AT_ONCE = 5_000
 WORDS_AN_EPISODE = 60
@@ -53,7 +53,7 @@ async def measure(episodes: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
         roots = {n: Path(folder) / str(n) for n in (FEW, episodes)}
-        memories = {n: await filled(root, n) for n, root in roots.items()}
+        memories = {n: await fill_memory(root, n) for n, root in roots.items()}
         queries = iter([" ".join(text.split()[:8]) for text in make_texts(60, seed=7)] * 10)
         numbers = itertools.count()
         vectors = np.random.default_rng(1).standard_normal((episodes, DIMS), dtype=np.float32)
@@ -67,7 +67,7 @@ async def measure(episodes: int) -> dict[str, Any]:
             await add(memories[n], [note_of(memories[n], f"new{number}", "A new note", at)])
 
         async def open_again(n: int) -> None:
-            memory = await opened("tiered", roots[n])
+            memory = await open_system("tiered", roots[n])
             memory.store.view()
 
         async def multiply() -> None:
@@ -90,9 +90,9 @@ async def measure(episodes: int) -> dict[str, Any]:
     }
 
 
-async def filled(root: Path, n: int) -> Memory:
+async def fill_memory(root: Path, n: int) -> Memory:
     """A memory of `n` notes in its log, indexed. They are not written into files."""
-    memory = await opened("tiered", root)
+    memory = await open_system("tiered", root)
     store = memory.store
     texts = make_texts(n, seed=n)
     for first in range(0, n, LINES_AT_ONCE):

@@ -17,12 +17,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from bench.measure import KODE, report, sized, workplace
+from bench.measure import KODE, by_size, report, workplace
 from kode.prompts import compaction_prompt
 from tests.scripted_server import ScriptedServer
 
-SYSTEMS = sized(("tiered", "vault", "journal", "notes"), ("tiered",))
-PROVIDERS = sized({"openai": "gpt-4.1", "anthropic": "claude-sonnet-4-5"}, {"openai": "gpt-4.1"})
+SYSTEMS = by_size(("tiered", "vault", "journal", "notes"), ("tiered",))
+PROVIDERS = by_size({"openai": "gpt-4.1", "anthropic": "claude-sonnet-4-5"}, {"openai": "gpt-4.1"})
 EARLY, LATE = "Etc/GMT+12", "Pacific/Kiritimati"
 """Two time zones, 26 hours apart: it is never the same day in both."""
 
@@ -68,7 +68,7 @@ def shares(system: str, provider: str) -> dict[str, float]:
 
         run("run", "Read notes.txt")
         run("continue", "And now?")
-        for name in sized([*EVENTS], ["continued", "killed"]):
+        for name in by_size([*EVENTS], ["continued", "killed"]):
             before = _turns(server)
             EVENTS[name](home, run, server)
             found[name] = share_kept(before[-1], _turns(server)[len(before)])

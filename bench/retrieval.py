@@ -150,22 +150,22 @@ class Score:
 # ── what a person and the model search ───────────────────────────────────────────────────────
 
 
-async def turns_found(name: str, conversation: Conversation, root: Path) -> Search:
+async def index_turns(name: str, conversation: Conversation, root: Path) -> Search:
     """The turns as notes of the system `name`, and its own search."""
     turns = zip(conversation.turn_ids, conversation.turns, conversation.times, strict=True)
-    return await notes_found(name, [(id, text, at) for id, text, at in turns], root)
+    return await index_notes(name, [(id, text, at) for id, text, at in turns], root)
 
 
-async def episodes_found(texts: Mapping[int, str], root: Path) -> Search:
+async def index_episodes(texts: Mapping[int, str], root: Path) -> Search:
     """Texts of sessions as the notes of the tiered system, and its own search."""
     start = datetime(2023, 1, 1, tzinfo=UTC)
     rows = [(str(n), text, start + timedelta(hours=n % 24)) for n, text in texts.items()]
-    return await notes_found("tiered", rows, root)
+    return await index_notes("tiered", rows, root)
 
 
-async def notes_found(name: str, rows: Sequence[tuple[str, str, datetime]], root: Path) -> Search:
+async def index_notes(name: str, rows: Sequence[tuple[str, str, datetime]], root: Path) -> Search:
     """Notes on sessions with these ids, texts and times, and a search that gives the ids."""
-    memory = await opened(name, root)
+    memory = await open_system(name, root)
     notes = [note_of(memory, id, text, at) for id, text, at in rows]
     await add(memory, notes)
     ids = {note.id: id for note, (id, _, _) in zip(notes, rows, strict=True)}
@@ -177,10 +177,10 @@ async def notes_found(name: str, rows: Sequence[tuple[str, str, datetime]], root
     return search
 
 
-async def facts_found(facts: Sequence[str], notes: Mapping[int, str], root: Path) -> Search:
+async def index_facts(facts: Sequence[str], notes: Mapping[int, str], root: Path) -> Search:
     """Facts of the tiered system beside notes on sessions, and its own search."""
-    await episodes_found(notes, root)
-    memory = await opened("tiered", root)
+    await index_episodes(notes, root)
+    memory = await open_system("tiered", root)
     author, at = Author("user"), timestamp(NOW)
     place = memory.policy.layout.place_of("user", "", memory.store.project)
     await add(memory, [make_statement(author, place, text, at) for text in facts])
@@ -213,7 +213,7 @@ async def add(memory: Memory, statements: Sequence[Statement]) -> None:
     await store.commit(lambda view: change)
 
 
-async def opened(name: str, root: Path) -> Memory:
+async def open_system(name: str, root: Path) -> Memory:
     """A system as it is configured by default, with room for all facts, without a model."""
     memory = make_system(MemoryConfig(system=name, facts_limit_user=1_000_000))
     assert isinstance(memory, Memory)
@@ -233,20 +233,20 @@ async def opened(name: str, root: Path) -> Memory:
 # ── baselines ────────────────────────────────────────────────────────────────────────────────
 
 
-def recency(texts: Sequence[str]) -> RankFunction:
+def rank_by_age(texts: Sequence[str]) -> RankFunction:
     """The newest first, whatever was asked."""
     order = list(range(len(texts)))[::-1]
     return lambda query: order
 
 
-def words(texts: Sequence[str]) -> RankFunction:
+def rank_by_words(texts: Sequence[str]) -> RankFunction:
     """Words alone, each text by itself."""
     index = TextIndex()
     index.update([IndexedText(str(number), text) for number, text in enumerate(texts)])
     return lambda query: [int(one.text.id) for one in index.search(query, HITS, NOW)]
 
 
-BASELINES = {"words": words, "recency": recency}
+BASELINES = {"words": rank_by_words, "recency": rank_by_age}
 
 
 async def measure(conversations: Sequence[Conversation]) -> dict[str, Any]:
@@ -258,7 +258,7 @@ async def measure(conversations: Sequence[Conversation]) -> dict[str, Any]:
     for conversation in conversations:
         for name in SYSTEMS:
             with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-                search = await turns_found(name, conversation, Path(folder))
+                search = await index_turns(name, conversation, Path(folder))
                 for question in conversation.questions:
                     started = time.perf_counter()
                     ids = await search(question.text)
@@ -302,7 +302,7 @@ async def _count_facts(score: Score, conversation: Conversation, notes: Mapping[
     """One in `FACTS_LEFT_OUT + 1` of the facts, as a person has few and many sessions."""
     chosen = dict(list(conversation.facts.items())[:: FACTS_LEFT_OUT + 1])
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-        search = await facts_found(list(chosen), notes, Path(folder))
+        search = await index_facts(list(chosen), notes, Path(folder))
         for question in conversation.questions:
             wanted = {text for text, ids in chosen.items() if ids & question.evidence}
             if wanted:
@@ -313,7 +313,7 @@ async def _count_episodes(
     score: Score, conversation: Conversation, texts: Mapping[int, str]
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-        search = await episodes_found(texts, Path(folder))
+        search = await index_episodes(texts, Path(folder))
         for question in conversation.questions:
             numbers = {id[1:].partition(":")[0] for id in question.evidence}
             wanted = numbers & set(map(str, texts))

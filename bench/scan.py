@@ -35,12 +35,12 @@ def measure(rows: list[dict[str, str]]) -> dict[str, Any]:
         "refused": [{"category": row.get("category"), "text": row["text"]} for row in refused],
         "to_refuse": len(to_refuse),
         "to_accept": len(to_accept),
-        "ms_per_2kb": round(_ms_per_sample(_dense([row["text"] for row in to_accept])), 3),
-        "ms_per_2kb_repeated": round(_ms_per_sample(_repeated(to_accept)), 3),
+        "ms_per_2kb": round(_ms_per_sample(_mix_texts([row["text"] for row in to_accept])), 3),
+        "ms_per_2kb_repeated": round(_ms_per_sample(_repeat_texts(to_accept)), 3),
     }
 
 
-def _dense(texts: list[str]) -> list[str]:
+def _mix_texts(texts: list[str]) -> list[str]:
     """2 KB each, in which every line is another of the texts: the usual case, and the costly."""
     samples = []
     for start in range(len(texts)):
@@ -50,7 +50,7 @@ def _dense(texts: list[str]) -> list[str]:
     return samples
 
 
-def _repeated(rows: list[dict[str, str]]) -> list[str]:
+def _repeat_texts(rows: list[dict[str, str]]) -> list[str]:
     """2 KB each, one text over and over."""
     texts = [row["text"] for row in rows if row["text"]]
     return [(f"{text}. " * SAMPLE_CHARS)[:SAMPLE_CHARS] for text in texts]

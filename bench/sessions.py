@@ -14,17 +14,17 @@ from pathlib import Path
 
 from bench.measure import (
     KODE,
+    by_size,
+    compare,
     fill_with_sessions,
     median_baseline,
     median_ratio,
-    paired,
     report,
     run,
-    sized,
 )
 from kode.session.index import list_sessions
 
-FEW, MANY = sized(10, 2), sized(1_000, 4)
+FEW, MANY = by_size(10, 2), by_size(1_000, 4)
 BYTES = 1_000_000
 RUNS = 5
 
@@ -48,9 +48,9 @@ def main(argv: Sequence[str]) -> int:
             list_sessions(homes[count], limit=20)
             return (time.perf_counter() - started) * 1000
 
-        newest = paired(lambda: command(FEW), lambda: command(MANY), runs=RUNS)
-        every = paired(lambda: command(FEW, "--all"), lambda: command(MANY, "--all"), runs=RUNS)
-        alone = paired(lambda: opening(FEW), lambda: opening(MANY), runs=RUNS)
+        newest = compare(lambda: command(FEW), lambda: command(MANY), runs=RUNS)
+        every = compare(lambda: command(FEW, "--all"), lambda: command(MANY, "--all"), runs=RUNS)
+        alone = compare(lambda: opening(FEW), lambda: opening(MANY), runs=RUNS)
     figures = {
         "list_ratio": median_ratio(newest),
         "all_ratio": median_ratio(every),

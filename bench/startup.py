@@ -17,22 +17,22 @@ from bench.measure import (
     FORMATS,
     KODE,
     Pair,
-    answered_ms,
+    by_size,
+    compare,
     fill_with_sessions,
     loop_and_kode,
+    measure_answer_ms,
     median_baseline,
     median_ratio,
-    paired,
     report,
     run,
-    sized,
     workplace,
 )
 from bench.time_to_prompt import seconds_to_key
 from tests.scripted_server import ScriptedServer
 
-SESSIONS = sized(10_000, 20)
-RUNS, WARM_UPS = sized(8, 1), sized(1, 0)
+SESSIONS = by_size(10_000, 20)
+RUNS, WARM_UPS = by_size(8, 1), by_size(1, 0)
 TASK = "say hello"
 ANSWER = '{"narrative": "The user said hello.", "facts": []}'
 """To the task, and to memory's question about a session."""
@@ -48,13 +48,13 @@ def main(argv: Sequence[str]) -> int:
         workplace(server.openai_url) as (project, environ),
     ):
         use_home(environ, project)
-        version = paired(
+        version = compare(
             lambda: run([PYTHON, "-c", "pass"], environ, project).wall_ms,
             lambda: run([KODE, "--version"], environ, project).wall_ms,
             runs=15,
         )
         command = f"{KODE} --provider openai"
-        prompt = paired(
+        prompt = compare(
             lambda: run([PYTHON, "-c", "import prompt_toolkit"], environ, project).wall_ms,
             lambda: seconds_to_key(command, environ, project) * 1000,
             runs=9,
@@ -146,9 +146,9 @@ def _answers(
     """Pairs for the first and for the last answer."""
 
     def until(last: int) -> list[Pair]:
-        return paired(
+        return compare(
             lambda: run(sdk, environ, project).processor_ms,
-            lambda: answered_ms(command, says, last, environ, project),
+            lambda: measure_answer_ms(command, says, last, environ, project),
             runs=9,
         )
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from bench.measure import Pair, median_baseline, median_ratio, report, sized, workplace
+from bench.measure import Pair, by_size, median_baseline, median_ratio, report, workplace
 from kode.config.model import Config
 from kode.engine.agent import Spend
 from kode.memory.system import SnapshotMemory
@@ -26,11 +26,11 @@ from kode.subagents.task import Start, TaskArgument
 from tests.scripted_server import ScriptedServer
 
 REQUEST = Path(__file__).with_name("baseline_request.py")
-TASKS = sized(8, 2)
+TASKS = by_size(8, 2)
 AT_ONCE = 3
 ANSWER_S = 0.2
-SPAWNS = sized(9, 1)
-SCHEDULES = sized(5, 1)
+SPAWNS = by_size(9, 1)
+SCHEDULES = by_size(5, 1)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench import month
-from bench.measure import report, sized
+from bench.measure import by_size, report
 from bench.month import Fact, Said, Session
 from kode.errors import KodeError
 from kode.events import no_emit
@@ -85,7 +85,7 @@ class Figures:
         self.sensitive += sum(mark in shown for mark in PRIVATE_MARKS)
 
 
-async def live(name: str, days: int = sized(month.DAYS, 3)) -> dict[str, Any]:
+async def live(name: str, days: int = by_size(month.DAYS, 3)) -> dict[str, Any]:
     """One system's month, or its first `days`."""
     from kode.config.model import MemoryConfig
     from kode.memory.system import make_system

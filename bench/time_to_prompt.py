@@ -18,11 +18,11 @@ from pathlib import Path
 import pexpect
 import pyte
 
-from bench.measure import KODE, report, sized, workplace
+from bench.measure import KODE, by_size, report, workplace
 
 KEY = "Ω"
 """A letter that no program prints by itself."""
-RUNS = sized(5, 1)
+RUNS = by_size(5, 1)
 PRESSED_EVERY_S = 0.05
 GIVEN_UP_AFTER_S = 60.0
 

@@ -25,19 +25,19 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import (
+    by_size,
+    compare,
     loop_and_kode,
     median_baseline,
     median_ratio,
-    paired,
     report,
     run,
-    sized,
     workplace,
 )
 from tests.scripted_server import Recorded, ScriptedServer
 
-CALLS = sized(20, 2)
-TURNS = sized(1_000, 20)
+CALLS = by_size(20, 2)
+TURNS = by_size(1_000, 20)
 AROUND = 9
 """Turns on either side of the 10th and the 1,000th whose median counts."""
 
@@ -80,7 +80,7 @@ def twenty_calls(api: str) -> dict[str, Any]:
 
     with ScriptedServer(script) as server, workplace(server.openai_url) as (project, environ):
         loop, kode = loop_and_kode(environ, api, "count", "--permission-mode", "full")
-        pairs = paired(lambda: timed("loop", loop), lambda: timed("kode", kode), runs=5)
+        pairs = compare(lambda: timed("loop", loop), lambda: timed("kode", kode), runs=5)
     ratios = [kode / loop for loop, kode in zip(gaps["loop"], gaps["kode"], strict=True)]
     return {
         "per_turn_ratio": median_ratio(pairs),

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench.measure import report, sized
+from bench.measure import by_size, report
 from kode.sandbox.sandbox import Sandbox
 from kode.undo.journal import TurnId
 from kode.undo.outside import survey_tree
@@ -28,8 +28,8 @@ from kode.undo.store import MEGABYTE
 from kode.undo.undo import Undo, open_undo
 from tests.workplaces import workplace
 
-SIZES = sized((500, 5_000, 50_000), (10,))
-ROUNDS = sized(7, 1)
+SIZES = by_size((500, 5_000, 50_000), (10,))
+ROUNDS = by_size(7, 1)
 TURN = TurnId("a message", 1)
 GIT = "git -c user.name=bench -c user.email=b@example.test"
 

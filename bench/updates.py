@@ -115,7 +115,7 @@ class Script:
         stored = [json.loads(one) for one in re.findall(r"(?m)^Stored fact \d+: (.*)$", prompt)]
         (new,) = re.findall(r"(?m)^New fact: (.*)$", prompt)
         for number, text in enumerate(stored, 1):
-            how = self._how(json.loads(new), text)
+            how = self._compare(json.loads(new), text)
             if how != "new":
                 return f"{'same' if how == 'repeats' else 'update'}-{number}"
         return "distinct"
@@ -130,7 +130,7 @@ class Script:
         same, outdated = [], []
         for number, line in enumerate(lines, 1):
             for other, text in enumerate(lines[: number - 1], 1):
-                how = self._how(line, text)
+                how = self._compare(line, text)
                 if how == "repeats":
                     same.append([other, number])
                 elif how == "changes":
@@ -140,7 +140,7 @@ class Script:
         answer = {"narrative": "Worked on it.", "facts": facts, "same": same, "outdated": outdated}
         return json.dumps(answer)
 
-    def _how(self, new: str, old: str) -> str:
+    def _compare(self, new: str, old: str) -> str:
         said, before = self.known.get(new), self.known.get(old)
         if said is None or before is None or said.subject != before.subject:
             return "new"
@@ -171,7 +171,7 @@ def _update(kind: Kind, subject: Sequence[str], wording: int, value: str) -> Upd
     return Update(kind=kind, text=subject[wording].format(value), said=said)
 
 
-def others() -> Iterator[str]:
+def make_others() -> Iterator[str]:
     """Facts about other things, enough that no question shows them all."""
     places = ("barn", "harbour", "mill", "orchard", "quarry", "tower")
     for n in range(OTHERS):
@@ -189,10 +189,10 @@ async def live(
     if large:
         file = root / "memory" / "facts" / "env.md"
         file.parent.mkdir(parents=True)
-        file.write_text("\n§\n".join(others()))
+        file.write_text("\n§\n".join(make_others()))
     sessions = [said[at : at + A_SESSION] for at in range(0, len(said), A_SESSION)]
     for number, some in enumerate(sessions):
-        memory, record = await _opened(root, settings, script, number, some)
+        memory, record = await _open_memory(root, settings, script, number, some)
         script.found = []
         for at, update in enumerate(some, 1):
             turn = Turn(number=at, text=update.text, answer="Noted.", messages=_talk(update.text))
@@ -204,13 +204,13 @@ async def live(
             await memory.after_turn(turn)
         await memory.before_drop(record.messages, "exit")
         await memory.close(1)
-    last, _ = await _opened(root, settings, script, len(sessions), [])
+    last, _ = await _open_memory(root, settings, script, len(sessions), [])
     conflicts = {one.id for pair in last.store.view().conflicts() for one in pair}
     marks = ((DISPUTED if one.id in conflicts else "", one) for one in last.visible_facts())
     return said, [mark + one.text for mark, one in marks], len(sessions), script.calls
 
 
-async def _opened(
+async def _open_memory(
     root: Path, settings: MemoryConfig, script: Script, number: int, some: Sequence[Update]
 ) -> tuple[Memory, SessionRecord]:
     start = START + timedelta(days=number)

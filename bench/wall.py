@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpora import DATA, rows
-from bench.measure import Pair, median_ratio, paired, report, sized
+from bench.measure import Pair, by_size, compare, median_ratio, report
 from kode.permissions.gate import Gate, GateState
 from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox
@@ -40,7 +40,7 @@ from tests.workplaces import workplace
 
 EVERYDAY = Path(__file__).parent / "everyday"
 ATTACKS = Path(__file__).parents[1] / "tests/attacks/data/lines.jsonl"
-RUNS = {"true": 20, "git_status": 20, "pytest": sized(5, 1)}
+RUNS = {"true": 20, "git_status": 20, "pytest": by_size(5, 1)}
 COMMAND_S = 120
 SHOWN_CHARS = 300
 
@@ -127,7 +127,7 @@ def _pairs(sandbox: Sandbox, command: str, runs: int) -> list[Pair]:
 
         return run_ms
 
-    return paired(timed(_bare), timed(_inside), runs)
+    return compare(timed(_bare), timed(_inside), runs)
 
 
 def _bare(sandbox: Sandbox, command: str) -> tuple[int, str]:
@@ -225,7 +225,7 @@ def _clean(project: Path) -> None:
 
 def _everyday() -> list[dict[str, Any]]:
     every = rows(EVERYDAY / "commands.jsonl", "commands")
-    return sized(every, every[:3])
+    return by_size(every, every[:3])
 
 
 # ── what gets through ────────────────────────────────────────────────────────────────────────

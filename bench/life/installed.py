@@ -25,7 +25,7 @@ from bench.life.story import (
     Session,
     State,
     Truth,
-    life,
+    make_life,
     question_text,
 )
 from bench.measure import KODE, workplace
@@ -121,7 +121,7 @@ class Month:
         }
 
 
-def month(system: str, sessions: int = SESSIONS, seed: int = 1) -> Month:
+def live_month(system: str, sessions: int = SESSIONS, seed: int = 1) -> Month:
     """Lives it. Raises: RuntimeError if a process fails."""
     lived = Month(system, seed)
     model = _Model(lived)
@@ -131,7 +131,7 @@ def month(system: str, sessions: int = SESSIONS, seed: int = 1) -> Month:
         outside = project.parent / "pages"
         outside.mkdir()
         model.outside, model.project = outside, project
-        story = life(sessions, seed, noticed=NOTICED, rates=RATES, a_day=1)
+        story = make_life(sessions, seed, noticed=NOTICED, rates=RATES, a_day=1)
         for session in story:
             with _process("run", system, project, environ) as say:
                 model.begin(session)
@@ -282,8 +282,8 @@ class _Model:
             self.calls += 1
             prompt = "\n".join(map(_text, body["messages"]))
             if names:
-                return {"text": self._mind.reflected(prompt)}
-            return {"text": _finished(self._mind.ask(_joined(body.get("system")), prompt, 0))}
+                return {"text": self._mind.reflect(prompt)}
+            return {"text": _complete(self._mind.ask(_join(body.get("system")), prompt, 0))}
 
     def _step(self, body: Mapping[str, Any]) -> dict[str, Any]:
         result = _result(body)
@@ -320,16 +320,16 @@ class _Model:
         assert said.question is not None
         found = []
         for key in said.question.asks:
-            if self._known(key) is None:
+            if self._find_known(key) is None:
                 await self._hands.look_up(question_text(key), key[0])
-            found.append(self._known(key))
+            found.append(self._find_known(key))
         if self._heard.isdisjoint(said.question.asks):
             expected = [self._lived.truth.standing.get(key) for key in said.question.asks]
             self._lived.answers.append(found == expected)
         texts = [fact.text for fact in found if fact]
         return f"{ANSWER}{'. '.join(texts)}." if texts else "I do not know."
 
-    def _known(self, key: tuple[str, str]) -> Fact | None:
+    def _find_known(self, key: tuple[str, str]) -> Fact | None:
         reader = Reader(self._facts, self._today)
         for frame in frames(self.last):
             reader.look(frame)
@@ -355,21 +355,21 @@ def _tools(body: Mapping[str, Any], system: str) -> list[dict[str, Any]]:
 
 def frames(body: Mapping[str, Any]) -> list[str]:
     """What memory shows in a request."""
-    texts = [_joined(body.get("system")), *map(_text, body["messages"])]
+    texts = [_join(body.get("system")), *map(_text, body["messages"])]
     return [found for text in texts for found in _FRAME.findall(f"{text}\n\n")]
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    return _joined(message.get("content"))
+    return _join(message.get("content"))
 
 
-def _joined(content: Any) -> str:
+def _join(content: Any) -> str:
     """The text of a message's content, with the results of tools."""
     if isinstance(content, str):
         return content
     parts = content or ()
     return "\n\n".join(
-        _joined(part["content"]) if part["type"] == "tool_result" else part.get("text", "")
+        _join(part["content"]) if part["type"] == "tool_result" else part.get("text", "")
         for part in parts
     )
 
@@ -380,10 +380,10 @@ def _result(body: Mapping[str, Any]) -> tuple[str, bool] | None:
     results = [part for part in content if part["type"] == "tool_result"] if content else []
     if not results:
         return None
-    return _joined(results[-1]["content"]), bool(results[-1].get("is_error"))
+    return _join(results[-1]["content"]), bool(results[-1].get("is_error"))
 
 
-def _finished(work: Coroutine[Any, Any, str]) -> str:
+def _complete(work: Coroutine[Any, Any, str]) -> str:
     """What a coroutine gives that awaits nothing."""
     try:
         work.send(None)
@@ -392,7 +392,7 @@ def _finished(work: Coroutine[Any, Any, str]) -> str:
     raise RuntimeError("it awaits something")
 
 
-def table(months: Sequence[Month]) -> str:
+def format_table(months: Sequence[Month]) -> str:
     """The figures, a column a system."""
     rows = [month.row() for month in months]
     lines = [" " * 26 + "".join(f"{month.system:>18}" for month in months)]

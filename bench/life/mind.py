@@ -38,28 +38,28 @@ class Mind:
     async def ask(self, system: str, prompt: str, max_output_tokens: int) -> str:
         self.calls += 1
         if system == EPISODE:
-            return json.dumps(self._noted(prompt))
-        return self._judged(prompt)
+            return json.dumps(self._write_note(prompt))
+        return self._judge(prompt)
 
     async def reply(self, request: Request) -> Message:
         prompt = "\n".join(map(text_of, request.messages))
         if request.tools:
             self.calls += 1
-            text = self.reflected(prompt)
+            text = self.reflect(prompt)
         else:
             text = await self.ask(request.system, prompt, request.max_output_tokens or 0)
         return Message(role="assistant", parts=(Text(text=text),), stop="end")
 
-    def reflected(self, prompt: str) -> str:
+    def reflect(self, prompt: str) -> str:
         """A reflector's last answer: what was written is enough, and what the lines do."""
-        return json.dumps(self._related(self._known(prompt)))
+        return json.dumps(self._relate_lines(self._parse_known(prompt)))
 
     # ── the judge ────────────────────────────────────────────────────────────────────────────
 
     def _is_wrong(self) -> bool:
         return self._rng.random() < self._error_rate
 
-    def _judged(self, prompt: str) -> str:
+    def _judge(self, prompt: str) -> str:
         stored = [facts_in(text, self._facts) for text in _STORED.findall(prompt)]
         new = [fact for text in _NEW.findall(prompt) for fact in facts_in(text, self._facts)]
         word, number = "distinct", 1
@@ -74,7 +74,7 @@ class Mind:
 
     # ── the writer of notes ──────────────────────────────────────────────────────────────────
 
-    def _said(self, transcript: str) -> list[tuple[str, Fact]]:
+    def _list_said(self, transcript: str) -> list[tuple[str, Fact]]:
         """How each fact came into a conversation, and the fact."""
         found = []
         for line in re.findall(r"(?m)^(?:User|Assistant): .*$", transcript):
@@ -91,18 +91,18 @@ class Mind:
         work = re.findall(r"(?m)^User: ((?:\w+ )+the [\w ]+ of \w+)", transcript)
         parts = [f"Worked on: {', '.join(work)}."] if work else []
         words = {"told": "The user said: ", "read": READ}
-        for how, fact in self._said(transcript):
+        for how, fact in self._list_said(transcript):
             if how in NEWS and not fact.until:
                 parts.append(f"{words[how]}{fact.text}.")
         return " ".join(parts) or "Questions."
 
-    def _noted(self, prompt: str) -> dict[str, Any]:
+    def _write_note(self, prompt: str) -> dict[str, Any]:
         """The note, what was told with the words that told it, and lines about the same thing."""
         transcript = prompt.partition("The transcript of")[2]
-        known = self._known(prompt)
+        known = self._parse_known(prompt)
         facts, lines = [], list(known)
         for fact in (
-            fact for how, fact in self._said(transcript) if how in NEWS and not fact.until
+            fact for how, fact in self._list_said(transcript) if how in NEWS and not fact.until
         ):
             words = next(
                 (w for w in _USER.findall(transcript) if fact in facts_in(w, self._facts)), ""
@@ -120,15 +120,15 @@ class Mind:
             if (subject, about) in {fact.key for fact in held} and not self._is_wrong()
         ]
         note = {"narrative": self._narrative(transcript), "facts": facts}
-        return note | self._related(lines) | {"withdrawn": forgotten}
+        return note | self._relate_lines(lines) | {"withdrawn": forgotten}
 
-    def _known(self, prompt: str) -> list[tuple[list[Fact], int]]:
+    def _parse_known(self, prompt: str) -> list[tuple[list[Fact], int]]:
         """The known lines of a prompt, as the facts they state, each with its number."""
         head = prompt.partition("The transcript of")[0]
         lines = re.findall(r"(?m)^(\d+)\. (.*)$", head)
         return [(facts_in(text, self._facts), int(number)) for number, text in lines]
 
-    def _related(self, known: Sequence[tuple[Sequence[Fact], int]]) -> dict[str, Any]:
+    def _relate_lines(self, known: Sequence[tuple[Sequence[Fact], int]]) -> dict[str, Any]:
         """The groups and pairs of lines about the same thing; a later line is taken for newer."""
         same, outdated = [], []
         for at, (new, number) in enumerate(known):

@@ -107,7 +107,7 @@ class Reader:
         """What is said, or read in code, in this very session; None: it is to be forgotten."""
         self._heard[key] = fact
 
-    def heard(self, keys: Iterable[Key]) -> bool:
+    def has_heard(self, keys: Iterable[Key]) -> bool:
         """Whether something was said about one of these in this session."""
         return not self._heard.keys().isdisjoint(keys)
 
@@ -131,10 +131,10 @@ class Reader:
             return None
         known = {seen.fact.value: seen.fact for seen in held if not seen.at}
         newest = max(reversed(held), key=lambda seen: seen.at)  # of one note what it says last
-        return _chosen(list(known.values())) if known else newest.fact
+        return _choose(list(known.values())) if known else newest.fact
 
 
-def _chosen(facts: Sequence[Fact]) -> Fact:
+def _choose(facts: Sequence[Fact]) -> Fact:
     """Serial numbers say which is the newest; else a coin."""
     if facts[0].value.startswith("serial-"):
         return max(facts, key=lambda fact: int(fact.value.removeprefix("serial-")))

@@ -164,7 +164,7 @@ def question_text(key: tuple[str, str]) -> str:
     return ATTRIBUTES[about][1].format(s=subject)
 
 
-def life(
+def make_life(
     sessions: int,
     seed: int = 1,
     *,
@@ -203,16 +203,16 @@ class _Maker:
             yield self._work()
         for kind, rate in self._rates.items():
             if self._rng.random() < rate:
-                for said in self._made(kind, number, at):
+                for said in self._make(kind, number, at):
                     self._truth.hear(said)
                     yield said
-        yield from self._asked(number)
+        yield from self._ask_due(number)
 
     def _work(self) -> Said:
         what = f"{self._rng.choice(_PARTS)} of {self._rng.choice(SERVICES)}"
         return Said(kind="work", text=f"{self._rng.choice(_WORK)} {what}")
 
-    def _made(self, kind: Kind, number: int, at: datetime) -> Iterator[Said]:
+    def _make(self, kind: Kind, number: int, at: datetime) -> Iterator[Said]:
         rng, day = self._rng, f"{at:%Y-%m-%d}"
         told = [f for f in self._truth.standing.values() if f.by == "person" and not f.until]
         if kind == "told" and self._untold:
@@ -261,7 +261,7 @@ class _Maker:
             return str(10_000 + number)
         return f"{self._rng.choice(_STARTS)}{self._rng.choice(_ENDS)}{number}"
 
-    def _asked(self, number: int) -> Iterator[Said]:
+    def _ask_due(self, number: int) -> Iterator[Said]:
         """What is due, and one question more: about one fact, two, or none that is known."""
         due = [question for at, question in self._due if at <= number]
         self._due = [(at, question) for at, question in self._due if at > number]

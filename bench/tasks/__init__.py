@@ -35,8 +35,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.kept import done_before, keep
 from bench.models import Model, add_model_flags, model_of
+from bench.results import append_result, read_results
 from bench.tasks.agents import AGENTS, LOOP, Limits
 from bench.tasks.packages import PINNED, Unfit, fetch
 from bench.tasks.run import key_of, run_task
@@ -76,7 +76,7 @@ def run_all(
 ) -> list[dict[str, Any]]:
     """Every task by every agent, but for those that an earlier run has done; the agents take turns,
     so that a busy hour is busy for both."""
-    earlier = done_before(options.out)
+    earlier = read_results(options.out)
     rows = []
     for task, agent, repetition in _turns(tasks, options):
         key = key_of(task, agent, model, repetition)
@@ -87,7 +87,7 @@ def run_all(
             line = run_task(task, agent, model, limits, key, options.flag)
             if wire is not None:
                 line = dataclasses.replace(line, wire_requests=wire.requests, wire_bytes=wire.bytes)
-            earlier[key] = keep(dataclasses.asdict(line), options.out)
+            earlier[key] = append_result(dataclasses.asdict(line), options.out)
             _show(earlier[key])
         rows.append(earlier[key])
     return rows

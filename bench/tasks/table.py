@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench.kept import share, wilson
+from bench.results import share, wilson_interval
 from kode.messages import align_columns
 
 Row = Mapping[str, Any]
@@ -18,7 +18,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         "tasks": len(rows),
         "solved": sum(row["solved"] for row in rows),
         "interval": [
-            round(bound, 3) for bound in wilson(sum(r["solved"] for r in rows), len(rows))
+            round(bound, 3) for bound in wilson_interval(sum(r["solved"] for r in rows), len(rows))
         ],
         "requests": _median(worked, "steps"),
         "input_tokens": _median(worked, "input_tokens"),

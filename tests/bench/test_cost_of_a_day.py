@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.cost_of_a_day import ROUTES, Request, cost_ratio, day, figures_of, ideal_of
+from bench.cost_of_a_day import ROUTES, Request, cost_ratio, figures_of, ideal_of, live_day
 from tests.strict_server.cache import Cost
 
 
@@ -21,7 +21,7 @@ HEAD, ONE, TWO, NOTE = "h" * 4_000, "a" * 4_000, "b" * 4_000, "n" * 4_000
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROUTES)
 def test_a_short_day_is_billed_little_more_than_once(name):
-    requests = day(ROUTES[name], turns=8)
+    requests = live_day(ROUTES[name], turns=8)
 
     figures = figures_of(ROUTES[name], requests)
     assert figures["cached"] > figures["ideal"] > figures["side"] > 0
@@ -33,7 +33,7 @@ def test_a_short_day_is_billed_little_more_than_once(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["chat", "messages"])
 def test_pauses_of_a_person_cost_little(name):
-    assert cost_ratio(ROUTES[name], day(ROUTES[name], turns=12, pauses=True)) <= 1.4
+    assert cost_ratio(ROUTES[name], live_day(ROUTES[name], turns=12, pauses=True)) <= 1.4
 
 
 def test_each_token_of_a_growing_conversation_is_ideally_billed_once():

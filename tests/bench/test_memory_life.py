@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from bench.life.reader import PAGE, Reader
-from bench.life.story import Fact, Truth, conflicts, life
+from bench.life.story import Fact, Truth, conflicts, make_life
 from bench.memory_life import live, live_conflicts
 from kode.registry import SYSTEMS
 from tests.effort import share
@@ -27,13 +27,13 @@ def reader(*shown, today="2026-03-10"):
 @given(st.integers(0, 10_000))
 @settings(max_examples=share(20), deadline=None)
 def test_a_longer_life_begins_like_a_shorter_one(seed):
-    assert list(life(40, seed))[:25] == list(life(25, seed))
+    assert list(make_life(40, seed))[:25] == list(make_life(25, seed))
 
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=share(20), deadline=None)
 def test_each_value_occurs_in_one_fact_only(seed):
-    said = [said for session in life(60, seed) for said in session.turns if said.fact]
+    said = [said for session in make_life(60, seed) for said in session.turns if said.fact]
     values = [one.fact.value for one in said if one.kind not in ("moved", "shifted", "forget")]
 
     assert len(set(values)) == len(values)
@@ -45,7 +45,7 @@ def test_each_value_occurs_in_one_fact_only(seed):
 def test_the_newest_word_or_unchanged_code_stands(seed):
     truth = Truth()
     last: dict[tuple[str, str], object] = {}
-    for session in life(80, seed):
+    for session in make_life(80, seed):
         truth.turn_to(f"{session.at:%Y-%m-%d}")
         for said in session.turns:
             truth.hear(said)
@@ -62,7 +62,7 @@ def test_the_newest_word_or_unchanged_code_stands(seed):
 @settings(max_examples=share(20), deadline=None)
 def test_a_question_asks_for_what_stands_or_was_never_told(seed):
     truth, ever = Truth(), set()
-    for session in life(80, seed):
+    for session in make_life(80, seed):
         truth.turn_to(f"{session.at:%Y-%m-%d}")
         for said in session.turns:
             truth.hear(said)
@@ -79,7 +79,7 @@ def test_a_question_of_two_hops_asks_two_facts():
 
 
 def test_sessions_follow_each_other_in_time():
-    assert all(one.at < other.at for one, other in pairwise(life(50)))
+    assert all(one.at < other.at for one, other in pairwise(make_life(50)))
 
 
 # ── the reader ───────────────────────────────────────────────────────────────────────────────

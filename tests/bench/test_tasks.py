@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import tasks as command
-from bench.kept import done_before, wilson
+from bench.results import read_results, wilson_interval
 from bench.tasks.agents import Limits, Worked
 from bench.tasks.packages import Package, is_test, sources
 from bench.tasks.run import hashes, judge, laid_out, run_task
@@ -134,7 +134,7 @@ def test_a_run_that_was_cut_off_continues_where_it_stopped(
     said = capsys.readouterr()
     assert json.loads(said.out)["solved_by_baseline"] == 2
     assert said.err.count("solved") == 1
-    assert list(done_before(out)) == [json.loads(line)["key"] for line in whole.splitlines()]
+    assert list(read_results(out)) == [json.loads(line)["key"] for line in whole.splitlines()]
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_caches_are_no_new_files(tmp_path: Path) -> None:
     [(0, 0, 0.0, 1.0), (0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0)],
 )
 def test_the_interval_is_wilsons(hits: int, number: int, low: float, high: float) -> None:
-    assert wilson(hits, number) == pytest.approx((low, high), abs=1e-3)
+    assert wilson_interval(hits, number) == pytest.approx((low, high), abs=1e-3)
 
 
 def test_figures_of_no_rows_are_no_error() -> None:

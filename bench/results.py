@@ -12,7 +12,7 @@ Z = 1.959964
 """Of a normal distribution, for 95%."""
 
 
-def done_before(path: Path | None) -> dict[str, dict[str, Any]]:
+def read_results(path: Path | None) -> dict[str, dict[str, Any]]:
     """The results of an earlier run by their `key`; a line that was cut off does not count."""
     found: dict[str, dict[str, Any]] = {}
     for line in path.read_text().splitlines() if path and path.is_file() else ():
@@ -24,7 +24,7 @@ def done_before(path: Path | None) -> dict[str, dict[str, Any]]:
     return found
 
 
-def keep(row: Mapping[str, Any], path: Path | None) -> dict[str, Any]:
+def append_result(row: Mapping[str, Any], path: Path | None) -> dict[str, Any]:
     """Appends a result, on disk when this returns; the row as it will be read again."""
     line = json.dumps(row)
     if path:
@@ -34,7 +34,7 @@ def keep(row: Mapping[str, Any], path: Path | None) -> dict[str, Any]:
     return loaded
 
 
-def wilson(hits: int, number: int) -> tuple[float, float]:
+def wilson_interval(hits: int, number: int) -> tuple[float, float]:
     """The 95% interval of a share, by Wilson; of no trial at all it is everything."""
     if number == 0:
         return 0.0, 1.0
@@ -46,5 +46,5 @@ def wilson(hits: int, number: int) -> tuple[float, float]:
 
 def share(hits: int, number: int) -> str:
     """`7/10 (40-89%)`."""
-    low, high = wilson(hits, number)
+    low, high = wilson_interval(hits, number)
     return f"{hits}/{number} ({low * 100:.0f}-{high * 100:.0f}%)"
