@@ -189,7 +189,7 @@ def _transport_error(error: Exception, endpoint: Endpoint) -> ProviderError:
         names.add("SSLCertVerificationError")
     if names >= {"SSLError", "ConnectError"}:  # while connecting, not in the middle of a stream
         names.add("NoTLS")
-    elif names & _NO_CONNECTION and _is_proxied(url):
+    elif names & {*_NO_CONNECTION, "InvalidURL", "ImportError"} and _is_proxied(url):
         names.add("ProxyError")  # an unreachable proxy fails like an unreachable server
     for kinds, kind, key, text in _TRANSPORT:
         if names & kinds:
@@ -217,6 +217,9 @@ _NO_CREDENTIALS = set(
 )
 """Errors of the packages that sign requests to clouds: google-auth, botocore."""
 _TRANSPORT: Sequence[tuple[set[str], type[ProviderError], str, str]] = (
+    ({"ProxyError"}, TransientError, "",
+     "The proxy on the way to {url} failed ({detail}). Check ALL_PROXY, HTTP_PROXY, HTTPS_PROXY "
+     "and NO_PROXY; one for SOCKS needs the Python package socksio."),
     ({"UnsupportedProtocol", "InvalidURL"}, RefusedError, "base_url",
      "The base URL {url} cannot be used. Give one like https://host/v1."),
     ({"SSLCertVerificationError"}, RefusedError, "base_url",
@@ -225,9 +228,8 @@ _TRANSPORT: Sequence[tuple[set[str], type[ProviderError], str, str]] = (
     (_NO_CREDENTIALS, AuthenticationError, "api_key",
      "There are no credentials for {url} ({detail}). Set a key, or log in with the cloud's own "
      "tool (`aws configure`, `gcloud auth application-default login`)."),
-    ({"ProxyError"}, TransientError, "",
-     "The proxy on the way to {url} failed ({detail}). Check HTTP_PROXY, HTTPS_PROXY and "
-     "NO_PROXY."),
+    ({"FileNotFoundError"}, RefusedError, "",
+     "The certificates that SSL_CERT_FILE names cannot be read ({detail}). Correct or unset it."),
     ({"NoTLS"}, TransientError, "base_url",
      "No encrypted connection to {url} could be made ({detail}). If the server speaks plain HTTP, "
      "write http:// in the base URL."),
@@ -288,10 +290,8 @@ def status_error(
         is_of_replies = means in ("signatures", "thoughts")
         return refuse(text, kind=ThinkingRefused if is_of_replies else RefusedError)
     if means == "no_route":
-        text = f"{url} has no server for this request to {model}{ending}"
-        return refuse(
-            f"{text} Choose another model with /model, or change what your account there allows."
-        )
+        text = f"{url} has no server for this request to {model}{ending} Choose another model with"
+        return refuse(f"{text} /model, or change what your account there allows.")
     if status == 413 or means == "overflow":
         text = f"Context too long for {model}{ending} Start over with less"
         window = _find_window(body, message)
