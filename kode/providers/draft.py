@@ -299,7 +299,8 @@ def join_surrogates(text: str) -> str:
 
 def join_surrogates_in(value: Any) -> Any:
     """The JSON value with `join_surrogates` applied to each of its strings."""
-    return json.loads(join_surrogates(json.dumps(value, ensure_ascii=False)))
+    text = json.dumps(value, ensure_ascii=False)
+    return json.loads(join_surrogates(text)) if _SURROGATES.search(text) else value
 
 
 def is_whole_object(text: str) -> bool:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, Literal
 
 from kode.errors import RefusedError
@@ -201,8 +201,9 @@ class Blocks:
         """The bytes of a turn with this message alone, without a mark."""
         return _encode_turn(self.role, [block.wire for block in self.blocks])
 
-    def holds(self, kind: str) -> bool:
-        return any(block.kind == kind for block in self.blocks)
+    @cached_property
+    def kinds(self) -> set[str]:
+        return {block.kind for block in self.blocks}
 
 
 def blocks_of(message: Message, target: Target) -> Blocks:
@@ -340,9 +341,8 @@ def _block(form: dict[str, Any] | None, kind: Literal["", "thinking"] = "") -> M
 def group_turns(messages: Sequence[Blocks]) -> list[Blocks]:
     """Joins messages into turns of alternating roles, without empty ones, results first."""
     turns: list[Blocks] = []
-    for index, message in enumerate(messages):
-        goes_on = index + 1 == len(messages) or messages[index + 1].role == "assistant"
-        if message.paused is not None and goes_on:
+    for message, follower in zip_longest(messages, messages[1:]):
+        if message.paused is not None and (follower is None or follower.role == "assistant"):
             message = message.paused
         last = turns[-1] if turns else None
         if last is not None and message.blocks and last.role == message.role:
@@ -361,7 +361,7 @@ def may_think(turns: Sequence[Blocks]) -> bool:
     for turn in reversed(turns):
         if turn.role == "assistant":
             begun = turn
-        elif not turn.holds("result"):
+        elif "result" not in turn.kinds:
             break
     if begun is None or turns[-1].role == "assistant":
         return True
@@ -382,9 +382,9 @@ def wire_turns(turns: Sequence[Blocks], marks: Mapping[int, bytes]) -> list[byte
 def cache_marks(turns: Sequence[Blocks], *, is_long: bool) -> dict[int, bytes]:
     """The marks at the ends of turns, by their index: see `place_marks`."""
     users = [index for index, turn in enumerate(turns) if turn.role == "user"]
-    own = [index for index, turn in enumerate(turns) if turn.is_own]
-    ends = {max(own, default=0) - 1, *users[-1:]} - {-1}
-    asked = (index for index in reversed(users) if is_long and turns[index].holds(""))
+    own = next((index for index in range(len(turns) - 1, 0, -1) if turns[index].is_own), 0)
+    ends = {own - 1, *users[-1:]} - {-1}
+    asked = (index for index in reversed(users) if is_long and "" in turns[index].kinds)
     places = place_marks(ends, list(islice(asked, 2)))
     return {index: AN_HOUR if lasts else FIVE_MINUTES for index, lasts in places.items()}
 
@@ -514,6 +514,9 @@ def _complete_block(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> N
     if coming is None:
         return
     part = draft.part(coming.kind, coming.key)
+    part.own = None
+    if coming.kind != "item" and tuple(coming.block) in PLAIN_FORMS:
+        return
     own = join_surrogates_in(coming.block)
     match coming.kind:
         case "text":
@@ -531,8 +534,7 @@ def _complete_block(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> N
                 is_whole = is_whole and (own.get("id"), own.get("name")) == (part.id, part.name)
             else:
                 part.pieces = [_search_text(own)]
-    is_plain = coming.kind != "item" and tuple(own) in PLAIN_FORMS
-    part.own = own if is_whole and not is_plain else None
+    part.own = own if is_whole else None
 
 
 def _search_text(block: Mapping[str, Any]) -> str:

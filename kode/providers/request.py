@@ -330,8 +330,8 @@ def split_context_message(messages: Sequence[Message]) -> list[Message]:
 
 
 class EncodedMessages:
-    """The wire forms of a session's messages, each created once, and dropped once a compaction has
-    dropped the message.
+    """The wire forms of a session's messages. A request that goes on from the last one encodes only
+    what is new.
 
     With `joins_users` consecutive user messages become one message: templates of many local models
     refuse them, which would break a session in which one answer never came.
@@ -340,34 +340,30 @@ class EncodedMessages:
     def __init__(self, encode: Callable[[Message], Any], *, joins_users: bool = False) -> None:
         self._encode = encode
         self._joins_users = joins_users
-        self._wires: dict[tuple[int, ...], tuple[tuple[Message, ...], Any]] = {}
-        """By the `id`s of a row's messages, which the entry keeps alive, so that none is reused."""
+        self._messages: list[Message] = []
+        """The messages of the last request up to the first whose wire form may still grow."""
+        self._wires: list[Any] = []
 
     def of(self, messages: Sequence[Message]) -> list[Any]:
         """The wire forms of all messages; empty ones are left out."""
-        entries = {}
-        wires = []
-
-        def encode(row: tuple[Message, ...]) -> Any:
-            key = tuple(map(id, row))
-            if (entry := self._wires.get(key)) is None:
-                parts = tuple(part for message in row for part in message.parts)
-                entry = row, self._encode(replace(row[0], parts=parts) if row[1:] else row[0])
-            entries[key] = entry
-            return entry[1]
-
-        row: tuple[Message, ...] = ()
-        for message in messages:
+        complete, wires = len(self._messages), self._wires[:]
+        if list(messages[:complete]) != self._messages:
+            complete, wires = 0, []
+        row: list[Message] = []
+        for number, message in enumerate(messages[complete:], complete + 1):
             if self._joins_users and message.role == "user":
-                row = (*row, message)
-            elif wire := encode((message,)):
-                wires += [encode(row), wire] if row else [wire]
-                row = ()
-        if row:
-            wires.append(encode(row))
+                row.append(message)
+            elif wire := self._encode(message):
+                wires += [*self._join_row(row), wire]
+                row = []
+            complete = complete if row else number
         if len(messages) >= FEW:
-            self._wires = entries
-        return wires
+            self._messages, self._wires = list(messages[:complete]), wires
+        return wires + self._join_row(row)
+
+    def _join_row(self, row: list[Message]) -> list[Any]:
+        parts = tuple([part for message in row for part in message.parts])
+        return [self._encode(replace(row[0], parts=parts))] if row else []
 
 
 def encode_json(value: Any) -> bytes:
@@ -399,7 +395,8 @@ def sendable_id(call_id: str, *, strict: bool) -> str:
 
 def used_ids(messages: Sequence[Message]) -> set[str]:
     """The call ids of a session so far, which a new call may not reuse."""
-    return {part.id for m in messages for part in m.parts if isinstance(part, ToolCall)}
+    replies = (message for message in messages if message.role == "assistant")
+    return {part.id for reply in replies for part in reply.parts if isinstance(part, ToolCall)}
 
 
 def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:

@@ -59,6 +59,7 @@ Facts = dict[str, Any]
 """Fields of `ModelInfo` with their values."""
 
 
+@functools.cache
 def is_near(url: str) -> bool:
     """Whether a server is on this machine or in its own network, where people run such servers."""
     host = host_of(url)

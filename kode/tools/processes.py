@@ -227,11 +227,11 @@ class ProcessTree:
     async def end(self) -> None:
         """Sends SIGTERM to all, and calls `kill` after a short grace, or at once if cancelled."""
         try:
-            self._signal(signal.SIGTERM)
-            deadline = time.monotonic() + GRACE_S
+            left, deadline = self._signal(signal.SIGTERM), time.monotonic() + GRACE_S
             # Nothing signals the end of a process that is not our child, so poll.
-            while self.find() and time.monotonic() < deadline:
+            while left and time.monotonic() < deadline:
                 await asyncio.sleep(_POLL_S)
+                left = self.find()
         finally:
             self.kill()
 
@@ -243,13 +243,13 @@ class ProcessTree:
                 break
         self.forget()
 
-    def _signal(self, number: signal.Signals) -> bool:
-        """Sends a signal to all; False if there are none."""
+    def _signal(self, number: signal.Signals) -> list[Process]:
+        """Sends a signal to all, and returns them."""
         processes = self.find()
         for process in processes:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process.pid, number)
-        return bool(processes)
+        return processes
 
     def forget(self) -> None:
         """Unregisters a tree of which no process is left, or that could not be started."""

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
@@ -20,7 +20,6 @@ from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import check_statuses
 from kode.tools.output import MAX_CHARS, Capture
 from kode.tools.processes import READ_BYTES, ProcessTree
-from kode.values import replace
 
 if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommands
@@ -85,7 +84,7 @@ async def shell(
         await running.end()
         dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
         notes = [] if context.wrap_command is None else [dropped]
-        context.keep_output(replace(running.describe(notes), untrusted=running.untrusted))
+        context.keep_output(running.describe(notes, untrusted=running.untrusted))
         raise
     finally:
         if not running.moved:
@@ -102,14 +101,14 @@ async def shell(
             "[Still running in the background when the command ended, and ended with it: "
             f"{len(leftovers)} ({names}).]"
         )
-    output = running.describe(notes)
-    return replace(output, summary=status, exit_status=exit_status, checks=checks)
+    return running.describe(notes, summary=status, exit_status=exit_status, checks=checks)
 
 
 def _describe_end(returncode: int) -> str:
     """`exit status 1`, with the signal's name if one killed it."""
-    number = -returncode if returncode < 0 else returncode - 128
-    name = {it.value: it.name for it in signal.Signals}.get(number, "")
+    number, name = -returncode if returncode < 0 else returncode - 128, ""
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(number).name
     if returncode < 0:
         return f"killed by {name or f'signal {number}'}"
     return f"exit status {returncode}{name and f', as of {name}'}"
@@ -209,10 +208,12 @@ class _RunningShell:
                 "will say when it ends: go on with something else, do not wait for it.]"
             )
         summary = f"{'runs in' if by_model else 'moved to'} the background as {name}"
-        return replace(self.describe([note]), summary=summary)
+        return self.describe([note], summary=summary)
 
-    def describe(self, notes: Sequence[str]) -> ToolOutput:
-        return ToolOutput(text=self.output().rstrip("\n") or "(no output)", notes=tuple(notes))
+    def describe(self, notes: Sequence[str], **fields: Any) -> ToolOutput:
+        """The output so far, with notes and other fields of the result."""
+        text = self.output().rstrip("\n") or "(no output)"
+        return ToolOutput(text=text, notes=tuple(notes), **fields)
 
     def output(self) -> str:
         return self.capture.text() + self.capture.partial
