@@ -520,7 +520,7 @@ def _load_approvals(entry: mcp_config.ServerEntry) -> trust.Approvals:
     return approvals
 
 
-def _reach(run: Callable[..., Any], parser: Parser, argv: Sequence[str]) -> Answered:
+def _run_on(run: Callable[..., Any], parser: Parser, argv: Sequence[str]) -> Answered:
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     arguments, entry = _find(parser, argv)
     answer: Answered = asyncio.run(run(entry, unasked=arguments.yes))
@@ -531,7 +531,7 @@ async def _approve_server(entry: mcp_config.ServerEntry, *, unasked: bool) -> An
     """Approves the entry first, because it may not start before, then its current tools."""
     if not await _approve_pending(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
-    async with _open(entry, unasked=unasked) as connection:
+    async with _connect(entry, unasked=unasked) as connection:
         items = mcp_server.pins_of(entry, await connection.tools())
     return EXIT_OK if await _approve_pending(entry, items, unasked=unasked) else EXIT_FAILED
 
@@ -541,7 +541,7 @@ async def _log_in(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
     url = mcp_config.resolve(entry, os.environ).url
     if not url:
         raise ConfigError(f"{entry.name} is a program: it has no login. `kode mcp test` tries it.")
-    async with _open(entry, unasked=unasked):
+    async with _connect(entry, unasked=unasked):
         is_in = mcp_config.tokens_file(paths.kode_home(), url).exists()
     return f"Logged in to {entry.name}." if is_in else f"{entry.name} answers without a login."
 
@@ -568,7 +568,7 @@ async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
             f"The MCP server {entry.name} is the project's and not approved in its current form: "
             f"`kode mcp approve {entry.name}` shows it."
         )
-    async with _open(entry, unasked=unasked) as connection:
+    async with _connect(entry, unasked=unasked) as connection:
         tools = await connection.tools()
         held = mcp_server.tools_held_back(entry, tools, approvals)
         # From now on a session offers them without waiting for the server.
@@ -588,7 +588,7 @@ async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
 
 
 @asynccontextmanager
-async def _open(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterator[Connection]":
+async def _connect(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterator[Connection]":
     """Connects to a server, if need be after a download. Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
     from kode.cli.screen.question import make_elicit
@@ -622,10 +622,10 @@ COMMANDS: Commands = {
     "remove": (_remove_server, "remove one from the file it is in"),
     "enable": (partial(_switch_server, True), "use one again"),
     "disable": (partial(_switch_server, False), "do not use one, but keep its entry"),
-    "login": (partial(_reach, _log_in), "log in to one at an address"),
+    "login": (partial(_run_on, _log_in), "log in to one at an address"),
     "logout": (_log_out, "delete the login of one"),
-    "approve": (partial(_reach, _approve_server), "approve a project's server, or changed tools"),
-    "test": (partial(_reach, _test), "connect to one and list what it offers; log in if needed"),
+    "approve": (partial(_run_on, _approve_server), "approve a project's server, or changed tools"),
+    "test": (partial(_run_on, _test), "connect to one and list what it offers; log in if needed"),
     "add": (add_servers, "add one: NAME URL, NAME -- COMMAND ARG..., or what you paste"),
     "add-json": (add_servers, "add one: NAME JSON"),
     "import": (import_servers, "list or take what other agents have configured here"),

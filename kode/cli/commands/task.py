@@ -51,7 +51,7 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
     if task is None or task == "-" or not task.strip():
         nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
         return "" if nobody_typed else _read_stdin(), ()
-    if sys.stdin is None or not _stdin_has_something_to_say():
+    if sys.stdin is None or not _is_stdin_redirected():
         return task, ()
     if not _is_readable_soon():
         complain(
@@ -147,7 +147,7 @@ def read_attachments(
     return texts, pictures
 
 
-def _stdin_has_something_to_say() -> bool:
+def _is_stdin_redirected() -> bool:
     """Whether stdin is a pipe, a file or a socket rather than a terminal or a closed stream."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
