@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     rows = {str(window): measure_window(window) for window in WINDOWS}
     names = {"kept": "facts", "words": "words", "repeated": "repeated"}
     figures = {
-        name: {window: row[own] for window, row in rows.items()} for name, own in names.items()
+        name: {window: row[key] for window, row in rows.items()} for name, key in names.items()
     }
     return report(figures, as_json="--json" in argv)
 
@@ -82,7 +82,7 @@ async def _session(
     def hear(event: Event) -> None:
         if event.type == "context_reduced":
             results = [e for e in talk.session.entries if getattr(e, "role", "") == "tool"]
-            read = {fact for one in results for fact in FACT.findall(str(one))}
+            read = {fact for result in results for fact in FACT.findall(str(result))}
             marks.append((len(server.requests), read, {f"Task number {n}." for n in range(turn)}))
 
     talk = await open_conversation(Settings(loaded, emit=hear), cwd=project)
@@ -101,18 +101,18 @@ async def _session(
         raise RuntimeError(f"{len(marks)} compactions in {turn} turns")
     shares = []
     for number, read, said in marks[:compactions]:
-        held = json.dumps(server.requests[number].json)
+        sent = json.dumps(server.requests[number].json)
         shares.append(
             (
-                _share(read, set(FACT.findall(held))),
-                _share(said, set(WORDS.findall(held))),
+                _share(read, set(FACT.findall(sent))),
+                _share(said, set(WORDS.findall(sent))),
             )
         )
     return shares
 
 
-def _share(wanted: set[str], held: set[str]) -> float:
-    return round(len(wanted & held) / len(wanted), 3)
+def _share(wanted: set[str], sent: set[str]) -> float:
+    return round(len(wanted & sent) / len(wanted), 3)
 
 
 def _write(project: Path, number: int, window: int) -> None:

@@ -23,8 +23,8 @@ def rows(data: Path, name: str) -> list[dict[str, Any]]:
         print(f"No data: {data} ({error.strerror}). Give --data PATH.", file=sys.stderr)
         raise SystemExit(1) from None
     # By newlines alone: a row may hold other line separators.
-    found = [json.loads(line) for text in texts for line in text.split("\n") if line.strip()]
-    if not found:
+    items = [json.loads(line) for text in texts for line in text.split("\n") if line.strip()]
+    if not items:
         print(f"No rows in {data}. Give --data PATH.", file=sys.stderr)
         raise SystemExit(1)
-    return found
+    return items

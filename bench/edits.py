@@ -86,13 +86,13 @@ def cases(count: int) -> list[Case]:
     files = sorted([*ROOT.glob("kode/**/*.py"), *ROOT.glob("docs/*.md")])
     slips = [slip for slip, share in SLIPS.items() for _ in range(share)]
     chance.shuffle(slips)
-    made: list[Case] = []
-    while len(made) < count:
+    many: list[Case] = []
+    while len(many) < count:
         lines = chance.choice(files).read_text().splitlines()
         if len(lines) >= 60:
-            slip = slips[len(made) % len(slips)]
-            made.append(_case(chance, tuple(lines), slip))
-    return made
+            slip = slips[len(many) % len(slips)]
+            many.append(_case(chance, tuple(lines), slip))
+    return many
 
 
 def _case(chance: random.Random, lines: tuple[str, ...], slip: Slip) -> Case:
@@ -114,12 +114,12 @@ def _place(chance: random.Random, lines: Sequence[str], at: int) -> Place:
     end = at + chance.randint(1, 4)
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
     added = tuple(f"{indent}new_{n} = call({n})" for n in range(chance.randint(1, 6)))
-    kept = tuple(lines[at:end])
+    old = tuple(lines[at:end])
     kind = chance.choice(("insert", "change", "replace"))
     if kind == "insert":
-        return Place(at, end, (*kept, *added))
+        return Place(at, end, (*old, *added))
     if kind == "change":
-        return Place(at, end, (*kept[:-1], f"{kept[-1].rstrip()}_changed"))
+        return Place(at, end, (*old[:-1], f"{old[-1].rstrip()}_changed"))
     return Place(at, end, added)
 
 
@@ -169,12 +169,12 @@ def _quote_edit(case: Case, place: Place, around: int) -> tuple[list[str], list[
 
 
 def _edits(case: Case) -> list[dict[str, str]]:
-    made = []
+    edits = []
     for place in case.places:
         around = 0 if case.slip == "short" else _find_unique(case, place)
         old, new = _quote_edit(case, place, around)
-        made.append({"old_text": text_of(old), "new_text": text_of(new)})
-    return made
+        edits.append({"old_text": text_of(old), "new_text": text_of(new)})
+    return edits
 
 
 def by_edit_file(case: Case) -> list[tuple[Tool, dict[str, Any]]]:
@@ -188,11 +188,11 @@ def by_editor(case: Case) -> list[tuple[Tool, dict[str, Any]]]:
             {
                 "command": "str_replace",
                 "path": "f",
-                "old_str": one["old_text"],
-                "new_str": one["new_text"],
+                "old_str": edit["old_text"],
+                "new_str": edit["new_text"],
             },
         )
-        for one in _edits(case)
+        for edit in _edits(case)
     ]
 
 
@@ -224,8 +224,8 @@ FORMS = {"edit_file": by_edit_file, "apply_patch": by_patch, "editor": by_editor
 # ── what becomes of it ───────────────────────────────────────────────────────────────────────
 
 
-async def _run(context: ToolContext, tool: Tool, given: Mapping[str, Any]) -> None:
-    parts = tool.parts(tool.check(given)) if tool.parts else [(tool, given)]
+async def _run(context: ToolContext, tool: Tool, values: Mapping[str, Any]) -> None:
+    parts = tool.parts(tool.check(values)) if tool.parts else [(tool, values)]
     for part, arguments in parts:
         output = await part.run(context, part.check(arguments))
         assert isinstance(output, ToolOutput)
@@ -244,10 +244,10 @@ async def _try_case(case: Case, form: Form, folder: Path) -> tuple[str, int, int
     path.write_text(text_of(case.on_disk))
     await _run(context, read_file, {"path": "f"})
     calls = FORMS[form](case)
-    size = sum(len(json.dumps(given)) for _, given in calls)
+    size = sum(len(json.dumps(values)) for _, values in calls)
     try:
-        for tool, given in calls:
-            await _run(context, tool, given)
+        for tool, values in calls:
+            await _run(context, tool, values)
     except ToolError:
         return "refused", len(calls), size
     return "" if path.read_text() == case.meant else "wrong", len(calls), size
@@ -255,33 +255,33 @@ async def _try_case(case: Case, form: Form, folder: Path) -> tuple[str, int, int
 
 async def measure(count: int) -> dict[str, Any]:
     """The figures of each form."""
-    found: dict[str, Any] = {}
-    made = cases(count)
+    figures: dict[str, Any] = {}
+    many = cases(count)
     with tempfile.TemporaryDirectory() as folder:
         for form in get_args(Form):
-            ends = [await _try_case(case, form, Path(folder)) for case in made]
-            failed = Counter(case.slip for case, (end, _, _) in zip(made, ends, strict=True) if end)
-            found[form] = {
+            ends = [await _try_case(case, form, Path(folder)) for case in many]
+            failed = Counter(case.slip for case, (end, _, _) in zip(many, ends, strict=True) if end)
+            figures[form] = {
                 "failed_per_100": round(sum(failed.values()) * 100 / count, 1),
                 "wrong_per_100": round(sum(e == "wrong" for e, _, _ in ends) * 100 / count, 1),
                 "calls_an_edit": round(sum(n for _, n, _ in ends) / count, 2),
                 "characters_an_edit": round(sum(size for _, _, size in ends) / count),
                 "failed_by_slip": dict(failed),
             }
-    return found
+    return figures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--edits", type=int, default=100)
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args(arguments)
-    found = asyncio.run(measure(given.edits))
-    if given.json:
-        print(json.dumps(found, indent=2))
+    options = parser.parse_args(arguments)
+    figures = asyncio.run(measure(options.edits))
+    if options.json:
+        print(json.dumps(figures, indent=2))
         return 0
     print(f"{'form':<12} {'failed/100':>10} {'wrong/100':>10} {'calls':>6} {'chars':>6}  by slip")
-    for form, row in found.items():
+    for form, row in figures.items():
         print(
             f"{form:<12} {row['failed_per_100']:>10} {row['wrong_per_100']:>10} "
             f"{row['calls_an_edit']:>6} {row['characters_an_edit']:>6}  {row['failed_by_slip']}"

@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
             server.requests.clear()
             _turns_ms(served, project, TURNS)
             sent = [request.json for request in server.requests]
-    beginnings = [json.dumps([one["messages"][0], one["tools"]]) for one in sent]
+    beginnings = [json.dumps([body["messages"][0], body["tools"]]) for body in sent]
     tools = [tool["function"]["name"] for tool in sent[0]["tools"]]
     # The sandbox hides homes, in which this Python may be.
     entry = {"command": sys.executable, "args": ["mcp_tools.py"], "read": [sys.prefix]}
@@ -131,7 +131,7 @@ def _set_up(environ: Mapping[str, str], project: Path) -> Iterator[dict[str, str
 def _turns_ms(environ: Mapping[str, str], project: Path, turns: int = 1) -> list[float]:
     """From Enter to the answer, for each turn of a session of its own."""
     flags = ["--provider", "openai", "--model", "gpt-4o", "--no-memory"]
-    taken = []
+    times_ms = []
     with Terminal(KODE, flags, cwd=project, env=environ) as terminal:
         terminal.process.delaybeforesend = None
         terminal.until("gpt-4o")
@@ -140,9 +140,9 @@ def _turns_ms(environ: Mapping[str, str], project: Path, turns: int = 1) -> list
             started = time.perf_counter()
             terminal.type("hello\r")
             terminal.until_count(ANSWER, turn)
-            taken.append((time.perf_counter() - started) * 1000)
+            times_ms.append((time.perf_counter() - started) * 1000)
             terminal.until_gone("Ctrl-C stops")  # type: ignore[no-untyped-call]
-    return taken
+    return times_ms
 
 
 if __name__ == "__main__":

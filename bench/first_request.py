@@ -61,15 +61,15 @@ def parts(body: bytes) -> dict[str, int]:
     """Part → tokens, the whole request first."""
     request = json.loads(body)
     messages = request.get("messages") or request["input"]
-    system = [one for one in messages if one["role"] in ("system", "developer")]
-    given = {
+    system = [message for message in messages if message["role"] in ("system", "developer")]
+    contents = {
         "system": system or request.get("system") or request["instructions"],
         **{_name(tool): tool for tool in request["tools"]},
         "user": [one for one in messages if one["role"] == "user"],
     }
     return {
         "total": round(len(body) / BYTES_PER_TOKEN),
-        **{part: round(len(encode_json(of)) / BYTES_PER_TOKEN) for part, of in given.items()},
+        **{part: round(len(encode_json(of)) / BYTES_PER_TOKEN) for part, of in contents.items()},
     }
 
 

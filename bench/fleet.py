@@ -89,7 +89,7 @@ def _fleet(project: Path, environ: Mapping[str, str], tasks: int, jobs: int) -> 
     driver.wait()
     wall_s = time.monotonic() - began
     states = list(open_queue(Path(environ["KODE_HOME"]), None).state.tasks.values())
-    ends = [one.finished for one in states]
+    ends = [state.finished for state in states]
     times = [end.child_seconds for end in ends if end is not None]
     return {
         "tasks": tasks,
@@ -116,14 +116,14 @@ def _driver(project: Path, many: int, jobs: int) -> dict[str, Any]:
     queue = create_queue(project / "many", about)
     rss = []
 
-    def show(one: TaskState, record: Record) -> None:
+    def show(state: TaskState, record: Record) -> None:
         rss.append(_rss_mb(os.getpid()))
 
     began, cpu_s = time.monotonic(), time.process_time()
     with patch.object(worker, "make_command_line", lambda *_, **__: ["/bin/sh", "-c", sleep]):
         asyncio.run(run_tasks(queue, show, jobs=jobs))
     wall_s = time.monotonic() - began
-    ends = [one.finished for one in queue.state.tasks.values()]
+    ends = [state.finished for state in queue.state.tasks.values()]
     times = [end.child_seconds for end in ends if end is not None]
     return {
         "driver_tasks": many,
@@ -143,10 +143,10 @@ def _ideal_s(times: Sequence[float], jobs: int) -> float:
     return max(slots)
 
 
-def is_repeated(one: TaskState) -> bool:
+def is_repeated(state: TaskState) -> bool:
     """Whether a task was started, or took effect, more than once."""
-    effects = Path(one.task.source) / "effects"
-    return len(one.starts) != 1 or not effects.exists() or effects.read_text().count("done") != 1
+    effects = Path(state.task.source) / "effects"
+    return len(state.starts) != 1 or not effects.exists() or effects.read_text().count("done") != 1
 
 
 def _loop_s(project: Path, environ: Mapping[str, str], numbers: Sequence[int], jobs: int) -> float:

@@ -214,6 +214,6 @@ def report(figures: Mapping[str, Any], *, as_json: bool) -> int:
     print(" " * width, *(f"{name:>14}" for name in rows) if len(rows) > 1 else ())
     for name in names:
         values = (row[name] for row in rows.values())
-        texts = (f"{one:,}" if isinstance(one, int) else str(one) for one in values)
+        texts = (f"{value:,}" if isinstance(value, int) else str(value) for value in values)
         print(f"{name:<{width}} ", *(f"{text:>14}" for text in texts))
     return 0

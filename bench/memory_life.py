@@ -293,22 +293,22 @@ class Life:
         """What it says of what it was shown, looking up what that does not hold."""
         assert said.question is not None
         question, figures = said.question, self.figures
-        found: list[Fact | None] = []
+        answers: list[Fact | None] = []
         expected: list[Fact | None] = []
         calls = LOOK_UPS
         for key in question.asks:
             wanted = key
-            if question.hops and found:
+            if question.hops and answers:
                 wanted = (target_of(expected[-1]), key[1]) if expected[-1] else key
-                key = (target_of(found[-1]), key[1]) if found[-1] else key
+                key = (target_of(answers[-1]), key[1]) if answers[-1] else key
             if self._reader.answer(key) is None and calls:
                 calls -= 1
                 ask = ASKED[key[1]].format(s=key[0]) if key[1] in ASKED else question_text(key)
                 text = await figures.timed(self._hands.look_up(ask, key[0]))
                 self._looked_up += self._show(text)
-            found.append(self._reader.answer(key))
+            answers.append(self._reader.answer(key))
             expected.append(self._truth.standing.get(wanted))
-        right = found == expected
+        right = answers == expected
         if self._reader.has_heard(question.asks):
             pass  # said in this very session: no memory is needed
         elif not any(expected):
@@ -320,7 +320,7 @@ class Life:
             if question.after:
                 figures.contradicted += 1
                 figures.settled += right
-        texts = [fact.text for fact in found if fact]
+        texts = [fact.text for fact in answers if fact]
         return f"{ANSWER}{'. '.join(texts)}." if texts else "I do not know."
 
     def _turn(self, number: int, said: Said, answer: str) -> Turn:
@@ -341,16 +341,16 @@ class Life:
         figures, states = self.figures, self._truth.states
         for key in self._reader.untouched:
             shown = self._reader.shown(key)
-            taken = self._reader.answer(key)
+            belief = self._reader.answer(key)
             for seen in shown:
                 state = states[seen.fact.value]
                 if state == "poison" and not seen.marked:
                     figures.poison.add(seen.fact.value)
                 if state == "forgotten":
                     figures.leaks.add(seen.fact.value)
-            if taken is None:
+            if belief is None:
                 continue
-            state = states[taken.value]
+            state = states[belief.value]
             figures.stale += state in ("changed", "moved", "expired")
             figures.misread += state == "false"
             marked = {s.fact.value for s in shown if s.marked}  # which may stand below the text

@@ -110,12 +110,12 @@ async def fill_memory(root: Path, n: int) -> Memory:
 
 async def _median_ms(run: Callable[[], Awaitable[None]], times: int) -> float:
     await run()
-    taken = []
+    times_ms = []
     for _ in range(times):
         started = time.perf_counter()
         await run()
-        taken.append((time.perf_counter() - started) * 1000)
-    return statistics.median(taken)
+        times_ms.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times_ms)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -112,7 +112,7 @@ def replay(
             tally.asked += 1
             tally.asked_by_label[write.label] += 1
             # A judge that is always right, or nobody.
-            candidates = [one for one in candidates if judge and one.fact == facts[write.id]]
+            candidates = [old for old in candidates if judge and old.fact == facts[write.id]]
         if not candidates:
             _count_added(write, entries, facts, tally)
             entries.append(Stored(write.text, facts[write.id]))

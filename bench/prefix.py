@@ -31,7 +31,7 @@ Run = Callable[..., "subprocess.Popen[bytes]"]
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    kept = {
+    by_system = {
         system: {
             f"{name}, {provider}": share
             for provider in PROVIDERS
@@ -39,14 +39,14 @@ def main(argv: Sequence[str]) -> int:
         }
         for system in SYSTEMS
     }
-    least = min(share for events in kept.values() for share in events.values())
+    least = min(share for events in by_system.values() for share in events.values())
     as_json = "--json" in argv
-    return report({"kept": kept, "least": least} if as_json else kept, as_json=as_json)
+    return report({"kept": by_system, "least": least} if as_json else by_system, as_json=as_json)
 
 
 def shares(system: str, provider: str) -> dict[str, float]:
     """Event → share, for one session with this memory system."""
-    found: dict[str, float] = {}
+    by_event: dict[str, float] = {}
     with ScriptedServer(_reply) as server, workplace(server.openai_url) as (project, environ):
         environ["TZ"] = EARLY
         home = Path(environ["KODE_HOME"])
@@ -71,8 +71,8 @@ def shares(system: str, provider: str) -> dict[str, float]:
         for name in by_size([*EVENTS], ["continued", "killed"]):
             before = _turns(server)
             EVENTS[name](home, run, server)
-            found[name] = share_kept(before[-1], _turns(server)[len(before)])
-    return found
+            by_event[name] = share_kept(before[-1], _turns(server)[len(before)])
+    return by_event
 
 
 def _turns(server: ScriptedServer) -> list[dict[str, Any]]:
@@ -178,14 +178,14 @@ def share_kept(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
 def pieces(body: Mapping[str, Any]) -> list[str]:
     """A request in the order that a server reads it, cut between blocks, without cache marks. A
     user's message may be followed by more of the same role."""
-    found = [json.dumps(body.get("tools")), json.dumps(_unmarked(body.get("system")))]
+    parts = [json.dumps(body.get("tools")), json.dumps(_unmarked(body.get("system")))]
     for message in body.get("messages") or body.get("input") or ():
         content = message.get("content")
         blocks = content if isinstance(content, list) else [content]
         rest = {key: value for key, value in message.items() if key not in ("content", "role")}
-        found += [json.dumps([message.get("role"), rest])]
-        found += [json.dumps(_unmarked(block)) for block in blocks]
-    return found
+        parts += [json.dumps([message.get("role"), rest])]
+        parts += [json.dumps(_unmarked(block)) for block in blocks]
+    return parts
 
 
 def _unmarked(value: Any) -> Any:

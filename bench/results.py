@@ -14,14 +14,14 @@ Z = 1.959964
 
 def read_results(path: Path | None) -> dict[str, dict[str, Any]]:
     """The results of an earlier run by their `key`; a line that was cut off does not count."""
-    found: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for line in path.read_text().splitlines() if path and path.is_file() else ():
         try:
             row = json.loads(line)
-            found[row["key"]] = row
+            rows[row["key"]] = row
         except (ValueError, KeyError, TypeError):
             continue
-    return found
+    return rows
 
 
 def append_result(row: Mapping[str, Any], path: Path | None) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class Conversation:
 def load(path: Path) -> list[Conversation]:
     """The conversations of a file: one, or a list of them."""
     data = json.loads(path.read_text(encoding="utf-8"))
-    return [_conversation(one) for one in (data if isinstance(data, list) else [data])]
+    return [_conversation(item) for item in (data if isinstance(data, list) else [data])]
 
 
 def _conversation(data: dict[str, Any]) -> Conversation:
@@ -100,14 +100,12 @@ def _conversation(data: dict[str, Any]) -> Conversation:
             summaries[number] = f"{when}\n{summary}"
         for of_one in (data.get(f"session_{number}_observation") or {}).values():
             facts |= {text: frozenset(_EVIDENCE.findall(str(ids))) for text, ids in of_one}
-    known = set(ids)
+    all_ids = set(ids)
     questions = []
     for item in data["qa"]:
-        evidence = {
-            found for part in item.get("evidence", []) for found in _EVIDENCE.findall(str(part))
-        }
-        if item.get("category") in (1, 2, 3, 4) and evidence & known:
-            questions.append(Question(item["question"], frozenset(evidence & known)))
+        evidence = {id for part in item.get("evidence", []) for id in _EVIDENCE.findall(str(part))}
+        if item.get("category") in (1, 2, 3, 4) and evidence & all_ids:
+            questions.append(Question(item["question"], frozenset(evidence & all_ids)))
     return Conversation(ids, turns, times, sessions, summaries, facts, questions)
 
 
@@ -243,7 +241,7 @@ def rank_by_words(texts: Sequence[str]) -> RankFunction:
     """Words alone, each text by itself."""
     index = TextIndex()
     index.update([IndexedText(str(number), text) for number, text in enumerate(texts)])
-    return lambda query: [int(one.text.id) for one in index.search(query, HITS, NOW)]
+    return lambda query: [int(hit.text.id) for hit in index.search(query, HITS, NOW)]
 
 
 BASELINES = {"words": rank_by_words, "recency": rank_by_age}
@@ -335,7 +333,7 @@ def main(argv: list[str] | None = None) -> int:
     if not files or not files[0].exists():
         print(f"No conversations in {options.data}; name a file or folder with --data.")
         return 1
-    figures = asyncio.run(measure([one for path in files for one in load(path)]))
+    figures = asyncio.run(measure([conversation for path in files for conversation in load(path)]))
     if options.json:
         print(json.dumps(figures))
         return 0

@@ -64,8 +64,8 @@ def _ms_per_sample(samples: list[str]) -> float:
     for sample in samples or ["The tests run with pytest, the linter is ruff. " * 43]:
         for _ in range(ROUNDS):
             started = time.perf_counter()
-            found = find_danger(sample)
-            if found is None:
+            finding = find_danger(sample)
+            if finding is None:
                 times.append((time.perf_counter() - started) * 1000)
     return statistics.median(times) if times else 0.0
 

@@ -27,12 +27,12 @@ WHERE = ground(PROJECT, PROJECT.parent)
 def measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The figures for some rows."""
     judge_line("ls $(pwd)", WHERE)  # what is loaded on first use
-    found, times_ms = [], []
+    risks, times_ms = [], []
     for row in rows:
         started = time.perf_counter()
-        found.append(judge_line(row["cmd"], WHERE).risk)
+        risks.append(judge_line(row["cmd"], WHERE).risk)
         times_ms.append((time.perf_counter() - started) * 1000)
-    pairs = list(zip(rows, found, strict=True))
+    pairs = list(zip(rows, risks, strict=True))
     right = [klass in _right(row) for row, klass in pairs]
     of_safe = [klass for row, klass in pairs if row["class"] == "safe"]
     unasked = [klass for klass in of_safe if klass in ("safe", "unknown")]

@@ -100,9 +100,9 @@ def _runs(api: str, environ: Mapping[str, str], project: Path) -> dict[str, floa
     """One task in a wire format, by the loop and by kode."""
     loop, kode = loop_and_kode(environ, api, TASK)
     runs = [(run(loop, environ, project), run(kode, environ, project)) for _ in range(RUNS)]
-    wall = [Pair(bare.wall_ms, own.wall_ms) for bare, own in runs[WARM_UPS:]]
-    processor = [Pair(bare.processor_ms, own.processor_ms) for bare, own in runs[WARM_UPS:]]
-    memory = [Pair(bare.rss_kb, own.rss_kb) for bare, own in runs[WARM_UPS:]]
+    wall = [Pair(bare.wall_ms, kode.wall_ms) for bare, kode in runs[WARM_UPS:]]
+    processor = [Pair(bare.processor_ms, kode.processor_ms) for bare, kode in runs[WARM_UPS:]]
+    memory = [Pair(bare.rss_kb, kode.rss_kb) for bare, kode in runs[WARM_UPS:]]
     return {
         "run_ratio": median_ratio(wall),
         "run_processor_ratio": median_ratio(processor),

@@ -74,11 +74,11 @@ def _bare_schedule_ms(body: Path, environ: Mapping[str, str]) -> float:
     async def run() -> None:
         free = asyncio.Semaphore(AT_ONCE)
 
-        async def one() -> None:
+        async def run_one() -> None:
             async with free:
                 await _bare(body, environ)
 
-        await asyncio.gather(*(one() for _ in range(TASKS)))
+        await asyncio.gather(*(run_one() for _ in range(TASKS)))
 
     started = time.monotonic()
     asyncio.run(run())

@@ -161,9 +161,9 @@ async def probe(system: MemorySystem, fact: Fact, shown: str, day: int, figures:
     figures.probes += 1
     figures.in_prompt += fact.value in shown
     hits = await figures.timed("search", system.search(fact.question, HITS))
-    found = "\n".join(hit.text for hit in hits)
-    figures.by_search += fact.value in found
-    figures.look_at(found, day)
+    text = "\n".join(hit.text for hit in hits)
+    figures.by_search += fact.value in text
+    figures.look_at(text, day)
 
 
 def turn_of(number: int, said: Said) -> Turn:
@@ -196,8 +196,8 @@ class Model:
         summary = f"Worked on: {', '.join(work) or 'questions'}. All of it is done."
         if "narrative" in system:
             # Others have tools to write with.
-            kept = _rows(prompt, facts) if self._name == "journal" else []
-            return json.dumps({"narrative": summary, "facts": kept})
+            rows = _rows(prompt, facts) if self._name == "journal" else []
+            return json.dumps({"narrative": summary, "facts": rows})
         if "one word" in system or "one word" in prompt:
             return "add"
         return summary
@@ -217,8 +217,8 @@ def _rows(prompt: str, facts: Sequence[str]) -> list[dict[str, Any]]:
     lines = {text: int(number) for number, text in numbered}
     older = {fact.text: lines.get(fact.replaces or "", 0) for fact in month.FACTS}
     return [
-        {"fact": one, "how": "changes" if older[one] else "new", "line": older[one]}
-        for one in facts
+        {"fact": text, "how": "changes" if older[text] else "new", "line": older[text]}
+        for text in facts
     ]
 
 
@@ -254,8 +254,8 @@ async def calls_for(
                 return [("memory_patch", {"path": path, "patches": [patch]})]
             return [("memory_append", {"path": path, "entry": f"- {fact.text}"})]
         case "notes" if fact and fact.replaces:
-            found = await use(tools["recall"], {"query": fact.replaces}, root)
-            id = next(part for part in found.split("[") if fact.replaces in part).split("]")[0]
+            hits = await use(tools["recall"], {"query": fact.replaces}, root)
+            id = next(part for part in hits.split("[") if fact.replaces in part).split("]")[0]
             return [("update_memory", {"id": id, "content": fact.text})]
         case "notes" if fact:
             return [("remember", {"content": fact.text, "tags": [fact.about]})]

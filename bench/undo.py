@@ -103,7 +103,7 @@ def _inside(sandbox: Sandbox, session: Undo, command: str) -> float:
 
     def settle() -> None:
         changes = attempt.changes()
-        backup = session.begin(TURN, [path for one in changes for path in attempt.files(one)])
+        backup = session.begin(TURN, [path for change in changes for path in attempt.files(change)])
         assert changes
         assert not attempt.apply(changes)
         session.end(backup)

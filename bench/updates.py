@@ -93,9 +93,9 @@ class Update:
 class Script:
     """The model that memory asks: it knows what every sentence says."""
 
-    known: dict[str, Said] = field(default_factory=dict)
+    said_by: dict[str, Said] = field(default_factory=dict)
     """Sentence → what it says; in the order in which they were said."""
-    found: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
     """What the session that ends brought, and no tool saved."""
     is_absent: bool = False
     """Whether the question at a write gets no answer."""
@@ -112,7 +112,7 @@ class Script:
 
     def _word(self, prompt: str) -> str:
         """same, update or distinct, of the stored facts and a new one."""
-        stored = [json.loads(one) for one in re.findall(r"(?m)^Stored fact \d+: (.*)$", prompt)]
+        stored = [json.loads(fact) for fact in re.findall(r"(?m)^Stored fact \d+: (.*)$", prompt)]
         (new,) = re.findall(r"(?m)^New fact: (.*)$", prompt)
         for number, text in enumerate(stored, 1):
             how = self._compare(json.loads(new), text)
@@ -122,11 +122,11 @@ class Script:
 
     def _at_the_end(self, prompt: str) -> str:
         listed = re.findall(r"(?m)^\d+\. (.*?) \([^()]*\)$", prompt.partition("\n\n")[0])
-        lines = [*listed, *self.found]
+        lines = [*listed, *self.fresh]
         facts = [
-            {"fact": text, "stated": True, "quote": text, "about": "project"} for text in self.found
+            {"fact": text, "stated": True, "quote": text, "about": "project"} for text in self.fresh
         ]
-        order = {text: number for number, text in enumerate(self.known)}
+        order = {text: number for number, text in enumerate(self.said_by)}
         same, outdated = [], []
         for number, line in enumerate(lines, 1):
             for other, text in enumerate(lines[: number - 1], 1):
@@ -141,7 +141,7 @@ class Script:
         return json.dumps(answer)
 
     def _compare(self, new: str, old: str) -> str:
-        said, before = self.known.get(new), self.known.get(old)
+        said, before = self.said_by.get(new), self.said_by.get(old)
         if said is None or before is None or said.subject != before.subject:
             return "new"
         return "repeats" if said.value == before.value else "changes"
@@ -160,10 +160,10 @@ def updates(rng: random.Random) -> list[Update]:
     """The updates of a life, in order: what is repeated or changed was said in another session."""
     chosen = rng.sample(SUBJECTS, NEW)
     again = chosen[: NEW // 2]
-    made = [_update("new", one, 0, one[-1].split()[0]) for one in chosen]
-    made += [_update("repeat", one, 1, one[-1].split()[0]) for one in again[:REPEATS]]
+    result = [_update("new", subject, 0, subject[-1].split()[0]) for subject in chosen]
+    result += [_update("repeat", subject, 1, subject[-1].split()[0]) for subject in again[:REPEATS]]
     changed = chosen[NEW // 2 :][:CHANGES]
-    return made + [_update("change", one, 1, one[-1].split()[1]) for one in changed]
+    return result + [_update("change", subject, 1, subject[-1].split()[1]) for subject in changed]
 
 
 def _update(kind: Kind, subject: Sequence[str], wording: int, value: str) -> Update:
@@ -183,7 +183,7 @@ async def live(
 ) -> tuple[list[Update], list[str], int, int]:
     """The updates, what the prompt shows in the end, the sessions, and the calls."""
     said = updates(random.Random(seed))
-    script = Script(known={one.text: one.said for one in said}, is_absent=is_absent)
+    script = Script(said_by={update.text: update.said for update in said}, is_absent=is_absent)
     limit = 20_000 if large else 2_500
     settings = MemoryConfig(facts_limit_env=limit, min_turns_for_extraction=1)
     if large:
@@ -193,21 +193,21 @@ async def live(
     sessions = [said[at : at + A_SESSION] for at in range(0, len(said), A_SESSION)]
     for number, some in enumerate(sessions):
         memory, record = await _open_memory(root, settings, script, number, some)
-        script.found = []
+        script.fresh = []
         for at, update in enumerate(some, 1):
             turn = Turn(number=at, text=update.text, answer="Noted.", messages=_talk(update.text))
             await memory.recall(turn)
             if at % 2:
                 await _save(memory, update.text)
             else:
-                script.found.append(update.text)
+                script.fresh.append(update.text)
             await memory.after_turn(turn)
         await memory.before_drop(record.messages, "exit")
         await memory.close(1)
     last, _ = await _open_memory(root, settings, script, len(sessions), [])
-    conflicts = {one.id for pair in last.store.view().conflicts() for one in pair}
-    marks = ((DISPUTED if one.id in conflicts else "", one) for one in last.visible_facts())
-    return said, [mark + one.text for mark, one in marks], len(sessions), script.calls
+    conflicts = {fact.id for pair in last.store.view().conflicts() for fact in pair}
+    marks = ((DISPUTED if fact.id in conflicts else "", fact) for fact in last.visible_facts())
+    return said, [mark + fact.text for mark, fact in marks], len(sessions), script.calls
 
 
 async def _open_memory(
@@ -259,14 +259,16 @@ def count(lives: Sequence[tuple[list[Update], list[str], int, int]]) -> Figures:
     """The figures of some lives."""
     duplicates = stale = lost = 0
     for said, shown, _, _ in lives:
-        unmarked = [one for one in shown if not one.startswith(DISPUTED)]
-        newest = {one.said.subject: one.said for one in said}
+        unmarked = [entry for entry in shown if not entry.startswith(DISPUTED)]
+        newest = {update.said.subject: update.said for update in said}
         for subject, now in newest.items():
-            of = [one for one in said if one.said.subject == subject]
-            standing = [one for one in of if any(one.text in entry for entry in unmarked)]
-            duplicates += max(0, sum(one.said == now for one in standing) - 1)
-            stale += any(one.said != now for one in standing)
-            lost += not any(one.said == now for one in of if any(one.text in e for e in shown))
+            of = [update for update in said if update.said.subject == subject]
+            standing = [update for update in of if any(update.text in entry for entry in unmarked)]
+            duplicates += max(0, sum(update.said == now for update in standing) - 1)
+            stale += any(update.said != now for update in standing)
+            lost += not any(
+                update.said == now for update in of if any(update.text in e for e in shown)
+            )
     sessions = sum(number for _, _, number, _ in lives)
     return Figures(
         updates=sum(len(said) for said, *_ in lives),
@@ -285,8 +287,8 @@ async def measure(lives: int, seed: int) -> dict[str, Figures]:
         lived = []
         for number in range(lives):
             with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-                one = live(Path(folder), seed + number, large=large, is_absent=is_absent)
-                lived.append(await one)
+                life = live(Path(folder), seed + number, large=large, is_absent=is_absent)
+                lived.append(await life)
         figures[name] = count(lived)
     return figures
 
@@ -298,8 +300,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
-    found = asyncio.run(measure(options.lives, options.seed))
-    rows: dict[str, dict[str, Any]] = {name: asdict(one) for name, one in found.items()}
+    figures = asyncio.run(measure(options.lives, options.seed))
+    rows: dict[str, dict[str, Any]] = {name: asdict(row) for name, row in figures.items()}
     return report(rows, as_json=options.json)
 
 

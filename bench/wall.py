@@ -101,13 +101,13 @@ def _cost(sandbox: Sandbox) -> dict[str, Any]:
     pairs = {name: _pairs(sandbox, command, RUNS[name]) for name, command in commands.items()}
     overhead = {
         name: {
-            "bare_ms": round(statistics.median(pair.baseline_ms for pair in found), 1),
+            "bare_ms": round(statistics.median(pair.baseline_ms for pair in runs), 1),
             "added_ms": round(
-                statistics.median(pair.kode_ms - pair.baseline_ms for pair in found), 1
+                statistics.median(pair.kode_ms - pair.baseline_ms for pair in runs), 1
             ),
-            "ratio": median_ratio(found),
+            "ratio": median_ratio(runs),
         }
-        for name, found in pairs.items()
+        for name, runs in pairs.items()
     }
     return {"overhead_ratio": overhead["true"]["ratio"], "overhead": overhead}
 
@@ -177,7 +177,7 @@ def _questions(sandbox: Sandbox, data: Path) -> dict[str, Any]:
     }
 
     def share(commands: Sequence[str]) -> float:
-        return round(sum(one not in asked for one in commands) / max(len(commands), 1), 4)
+        return round(sum(command not in asked for command in commands) / max(len(commands), 1), 4)
 
     return {
         "everyday_unasked": share([*safe, *everyday]),
@@ -243,7 +243,7 @@ def _effects(data: Path) -> list[str] | None:
         Job(lines=tuple(lines), mode="ask", user="dev", in_script=True),
         timeout_s=30 + 5 * len(lines),
     )
-    return [f"{one.line}: {', '.join(one.effects)}" for one in done if one.effects]
+    return [f"{job.line}: {', '.join(job.effects)}" for job in done if job.effects]
 
 
 if __name__ == "__main__":

@@ -116,8 +116,8 @@ class Hands:
 
     async def _keep_tiered(self, said: Said, fact: Fact) -> None:
         target = {"target": fact.about}
-        known = said.kind == "forget" or said.noticed
-        old = await self._entry_of(fact, among_archived=known)
+        is_known = said.kind == "forget" or said.noticed
+        old = await self._entry_of(fact, among_archived=is_known)
         if said.kind == "forget":
             if old is None:
                 return
@@ -211,8 +211,8 @@ class Hands:
             terms |= {"stability": "volatile", "ttl_days": 3}
         old = ""
         if said.noticed or said.kind == "forget":
-            found = await self._read("recall", query=" ".join(fact.key), k=20)
-            parts = re.split(r"(?m)^\[(s\w{10})\] ", found)
+            text = await self._read("recall", query=" ".join(fact.key), k=20)
+            parts = re.split(r"(?m)^\[(s\w{10})\] ", text)
             ids = zip(parts[1::2], parts[2::2], strict=True)
             old = next((id for id, text in ids if self._is_about(fact.key, text)), "")
         if said.kind == "forget":

@@ -262,14 +262,14 @@ class _Model:
 
     def shown(self) -> list[tuple[Fact, bool]]:
         """The facts in what memory showed in this session, and whether the frame marks them."""
-        found = list[tuple[Fact, bool]]()
+        facts = list[tuple[Fact, bool]]()
         for frame in dict.fromkeys(frames(self.last)) if self.requests else ():
             reader = Reader(self._facts, self._today)
             reader.look(frame)
-            seen = [one for key in reader.untouched for one in reader.shown(key)]
-            marked = {one.fact.value for one in seen if one.marked or one.unsure}
-            found += [(one.fact, one.fact.value in marked) for one in seen]
-        return found
+            seen = [sight for key in reader.untouched for sight in reader.shown(key)]
+            marked = {sight.fact.value for sight in seen if sight.marked or sight.unsure}
+            facts += [(sight.fact, sight.fact.value in marked) for sight in seen]
+        return facts
 
     # ── the server's thread ──────────────────────────────────────────────────────────────────
 
@@ -318,15 +318,15 @@ class _Model:
 
     async def _answer(self, said: Said) -> str:
         assert said.question is not None
-        found = []
+        answers = []
         for key in said.question.asks:
             if self._find_known(key) is None:
                 await self._hands.look_up(question_text(key), key[0])
-            found.append(self._find_known(key))
+            answers.append(self._find_known(key))
         if self._heard.isdisjoint(said.question.asks):
             expected = [self._lived.truth.standing.get(key) for key in said.question.asks]
-            self._lived.answers.append(found == expected)
-        texts = [fact.text for fact in found if fact]
+            self._lived.answers.append(answers == expected)
+        texts = [fact.text for fact in answers if fact]
         return f"{ANSWER}{'. '.join(texts)}." if texts else "I do not know."
 
     def _find_known(self, key: tuple[str, str]) -> Fact | None:
@@ -356,7 +356,7 @@ def _tools(body: Mapping[str, Any], system: str) -> list[dict[str, Any]]:
 def frames(body: Mapping[str, Any]) -> list[str]:
     """What memory shows in a request."""
     texts = [_join(body.get("system")), *map(_text, body["messages"])]
-    return [found for text in texts for found in _FRAME.findall(f"{text}\n\n")]
+    return [frame for text in texts for frame in _FRAME.findall(f"{text}\n\n")]
 
 
 def _text(message: Mapping[str, Any]) -> str:

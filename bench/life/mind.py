@@ -63,10 +63,10 @@ class Mind:
         stored = [facts_in(text, self._facts) for text in _STORED.findall(prompt)]
         new = [fact for text in _NEW.findall(prompt) for fact in facts_in(text, self._facts)]
         word, number = "distinct", 1
-        for at, held in enumerate(stored, 1):
+        for at, facts in enumerate(stored, 1):
             # An entry that says more than the new fact is not outdated by it as a whole.
-            if len(held) == len(new) == 1 and held[0].key == new[0].key:
-                word, number = ("same" if held[0] == new[0] else "update"), at
+            if len(facts) == len(new) == 1 and facts[0].key == new[0].key:
+                word, number = ("same" if facts[0] == new[0] else "update"), at
                 break
         if self._is_wrong():
             word = self._rng.choice([w for w in ("same", "update", "distinct") if w != word])
@@ -76,14 +76,14 @@ class Mind:
 
     def _list_said(self, transcript: str) -> list[tuple[str, Fact]]:
         """How each fact came into a conversation, and the fact."""
-        found = []
+        pairs = []
         for line in re.findall(r"(?m)^(?:User|Assistant): .*$", transcript):
             how = "answered" if ANSWER in line else "read" if READ in line else "told"
             until = _UNTIL.search(line)
             for fact in facts_in(line, self._facts):
                 if not (until and how != "told"):
-                    found.append((how, fact))
-        return list(dict.fromkeys(found))
+                    pairs.append((how, fact))
+        return list(dict.fromkeys(pairs))
 
     def _narrative(self, transcript: str) -> str:
         """What a note says: the work, what was said and read. What was answered from memory it
