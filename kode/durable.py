@@ -175,25 +175,26 @@ def open_for_append(path: Path) -> IO[bytes]:
     return os.fdopen(descriptor, "r+b", buffering=0)
 
 
-def append_line(file: IO[bytes], line: bytes, path: Path, *, sync: bool = True) -> None:
-    """`append_lines` on an open file whose lock the caller holds; raises OSError. A later loss of
-    the file's end is found: see `count_lost_bytes`. Without `sync` both wait for the next line. A
-    write that fails half way is truncated, so that the file keeps only whole lines."""
-    descriptor, end = file.fileno(), cut_torn_line(file, path)
-    if end == 0:
-        # Before the first line, so that a file with lines always has a durable name, whichever
-        # process was killed when.
-        sync_folder(path.parent)
+def append_line(file: IO[bytes], line: bytes, path: Path) -> None:
+    """`append_lines` on an open file whose lock the caller holds. A later loss of the file's end is
+    found: see `count_lost_bytes`. Raises: StorageError; then the file ends as it did before."""
+    descriptor, end = file.fileno(), None
     try:
+        end = os.fstat(descriptor).st_size
+        if end and os.pread(descriptor, 1, end - 1) != b"\n":
+            end = cut_torn_line(file, path)
+        if end == 0:
+            # Before the first line, so that a file with lines always has a durable name, whichever
+            # process was killed when.
+            sync_folder(path.parent)
         _write_all(descriptor, line + b"\n")
-        if sync:
-            os.fsync(descriptor)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, end)
-        raise
-    if sync:
-        write_length(path, end + len(line) + 1)
+        os.fsync(descriptor)
+    except OSError as error:
+        if end is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, end)
+        raise make_storage_error(error, path, "append to") from error
+    write_length(path, end + len(line) + 1)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -204,18 +205,16 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 def cut_torn_line(file: IO[bytes], path: Path) -> int:
     """Cuts off what follows the last line feed, into `NAME.torn`; returns the new length."""
-    descriptor = file.fileno()
-    end = os.fstat(descriptor).st_size
-    if end == 0 or os.pread(descriptor, 1, end - 1) == b"\n":
-        return end
-    torn = next(read_backwards(file))
-    aside = path.with_name(path.name + ".torn")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    with beneath.auto_close(os.open(aside, flags, 0o600)) as saved:
-        os.write(saved, torn + b"\n")
-        os.fsync(saved)
-    os.ftruncate(descriptor, end - len(torn))
-    return end - len(torn)
+    descriptor, torn = file.fileno(), next(read_backwards(file))
+    end = os.fstat(descriptor).st_size - len(torn)
+    if torn:
+        aside = path.with_name(path.name + ".torn")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        with beneath.auto_close(os.open(aside, flags, 0o600)) as saved:
+            os.write(saved, torn + b"\n")
+            os.fsync(saved)
+        os.ftruncate(descriptor, end)
+    return end
 
 
 def read_backwards(file: IO[bytes]) -> Iterator[bytes]:
@@ -354,20 +353,25 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        denied = "Permission denied: check who owns it, or set KODE_HOME elsewhere."
-        is_file = "A part of that path is a file: set KODE_HOME to a folder."
-        advice = {
-            errno.ENOSPC: "The disk is full: free some space and try again.",
-            errno.EDQUOT: "Your disk quota is used up: free some space and try again.",
-            errno.EROFS: "The file system is read-only: set KODE_HOME to a folder you can write.",
-            errno.EACCES: denied,
-            errno.EPERM: denied,
-            errno.EEXIST: is_file,
-            errno.ENOTDIR: is_file,
-            errno.EISDIR: "A folder stands in its place: move it away.",
-            errno.EIO: "The disk reported an error: check the disk before you continue.",
-        }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
-        raise StorageError(f"Could not {doing} {path}. {advice}") from error
+        raise make_storage_error(error, path, doing) from error
+
+
+def make_storage_error(error: OSError, path: Path, doing: str) -> StorageError:
+    """The error for a person: what could not be done with a file, and what to do."""
+    denied = "Permission denied: check who owns it, or set KODE_HOME elsewhere."
+    is_file = "A part of that path is a file: set KODE_HOME to a folder."
+    advice = {
+        errno.ENOSPC: "The disk is full: free some space and try again.",
+        errno.EDQUOT: "Your disk quota is used up: free some space and try again.",
+        errno.EROFS: "The file system is read-only: set KODE_HOME to a folder you can write.",
+        errno.EACCES: denied,
+        errno.EPERM: denied,
+        errno.EEXIST: is_file,
+        errno.ENOTDIR: is_file,
+        errno.EISDIR: "A folder stands in its place: move it away.",
+        errno.EIO: "The disk reported an error: check the disk before you continue.",
+    }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
+    return StorageError(f"Could not {doing} {path}. {advice}")
 
 
 _LENGTH = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")

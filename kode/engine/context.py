@@ -25,7 +25,7 @@ from kode.session.entries import (
     RequestEntry,
     SectionUpdateEntry,
     SystemEntry,
-    masked_object,
+    plain_object,
 )
 from kode.session.log import Session
 from kode.session.messages import add_message
@@ -126,7 +126,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
 
 def _record_beginning(agent: Agent, session: Session, sections: Mapping[str, str]) -> None:
     tools = format_tools(agent.tools, "kode" if agent.small else agent.tool_format)
-    specs = (ToolSpec(**masked_object(tool.spec)) for tool in tools)
+    specs = (ToolSpec(**plain_object(tool.spec)[0]) for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(
         sections={**sections},
@@ -224,19 +224,16 @@ async def prepare_request(agent: Agent, context: Context, emit: Emit) -> Request
     limit = int(info.context_window * agent.config.context.compact_at)
     while context_tokens(context) > limit and _can_free(agent, context):
         await compact(agent, context, emit)
-    request, session = _make_request(agent, context), context.session
-    digests = session.chain.of(request.messages)
+    session = context.session
     session.append(
         RequestEntry(
             provider=agent.provider.name,
             model=agent.provider.model,
             context_window=info.context_window,
             begins_process=not session.has_requested,
-            messages=len(digests),
-            digest=digests[-1] if digests else "",
         )
     )
-    return request
+    return _make_request(agent, context)
 
 
 async def answer_question(agent: Agent, context: Context, question: str) -> str:

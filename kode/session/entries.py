@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache, cached_property, partial
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 
 from kode.credentials import redact, redact_values
@@ -14,7 +15,7 @@ from kode.durable import is_intact, seal
 from kode.events import Check, Denial, Status
 from kode.messages import Message, Text, Usage
 from kode.provider import ToolSpec
-from kode.values import dataclass, field, fields, replace
+from kode.values import dataclass, field, fields, is_dataclass, replace
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -233,7 +234,8 @@ class TaintEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class RequestEntry(Entry):
-    """A request of a turn, recorded before it is sent. It begins with the last `SystemEntry`."""
+    """A request of a turn, on disk with the entry that follows it: its reply, or why there is none.
+    It begins with the last `SystemEntry`."""
 
     provider: str
     model: str = ""
@@ -241,9 +243,6 @@ class RequestEntry(Entry):
     """The model's context window in tokens, as known at that time."""
     begins_process: bool = False
     """Whether it is the first one of its process."""
-    messages: int
-    digest: str
-    """The digest of all messages so far; see `messages.Chain`."""
     type: Literal["request"] = "request"
 
 
@@ -364,29 +363,12 @@ def settle_all(entries: Iterable[Entry]) -> list[Entry]:
 
 def encode_line(entry: Header | Entry) -> bytes:
     """Makes a sealed JSON line without line feed or default values; masks what looks secret."""
-    # `type` first, so that a person reading the file sees what a line is.
-    text = to_json({"type": entry.type, **plain_value(entry)})
-    if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
-        value = json.loads(text)
-        if mask_value(value):
-            value |= {"masked": True} if isinstance(entry, MessageEntry) else {}
-            text = to_json(value)
-    # Lone surrogates, which no JSON reader accepts, become "?".
-    return seal(text.encode("utf-8", "replace"))
-
-
-def plain_value(value: Any) -> dict[str, Any]:
-    """Returns a dataclass as a dict without default values; nested dataclasses stay as they are."""
-    plain = dict[str, Any]()
-    for each in fields(value):
-        item = getattr(value, each.name)
-        is_default = type(item) is type(each.default) and item == each.default
-        if not is_default or each.name in ("type", "version"):
-            plain[each.name] = dict(item) if isinstance(item, Mapping) else item
-    return plain
-
-
-to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default=plain_value)
+    plain, is_masked = plain_object(entry, masks=not isinstance(entry, Header))
+    if is_masked and isinstance(entry, MessageEntry):
+        plain["masked"] = True
+    # `type` first, so that a person reading the file sees what a line is. Lone surrogates, which no
+    # JSON reader accepts, become "?".
+    return seal(to_json({"type": entry.type, **plain}).encode("utf-8", "replace"))
 
 
 def parse_line(line: bytes) -> Header | Entry:
@@ -422,9 +404,9 @@ def _entry_adapter(is_of_plugin: bool) -> "TypeAdapter[Any]":
 
 _NOT_MASKED = frozenset(
     "own type id at role stop name event outcome call_id signature redacted origin model kept_from "
-    "before to of media_type kept_in usage total_usage".split()
+    "before to of media_type kept_in".split()
 )
-"""Fields never masked: names and ids that other entries or the provider refer to, and numbers."""
+"""Fields never masked: names and ids that other entries or the provider refer to."""
 
 _OPAQUE = frozenset(
     "id call_id signature encrypted_content encrypted_index data thought_signature "
@@ -432,21 +414,31 @@ _OPAQUE = frozenset(
 )
 
 
-def mask_value(value: dict[str, Any]) -> bool:
-    """Masks the credentials in a JSON object, in place; returns whether there were any."""
-    is_masked, containers = False, list[Any]([value])
+_SCALARS = (str, int, float, NoneType)
+
+
+def plain_object(value: Any, *, masks: bool = True) -> tuple[dict[str, Any], bool]:
+    """A copy of a dataclass or mapping as JSON objects and lists, dataclasses without their default
+    values; and whether it held credentials. `masks`: whether to mask them."""
+    root: dict[str, Any] = {"": value}
+    is_masked, containers = False, list[tuple[Any, Mapping[str, Any]]]([(root, {})])
     while containers:
-        container, is_changed = containers.pop(), False
+        (container, defaults), is_changed = containers.pop(), False
         is_object = isinstance(container, dict)
         kind, own = (container.get("type"), container.get("own")) if is_object else ("", None)
         for key, item in [*(container.items() if is_object else enumerate(container))]:
-            if isinstance(item, str) and key not in _NOT_MASKED:
+            if key in defaults and type(item) is type(defaults[key]) and item == defaults[key]:
+                del container[key]
+            elif isinstance(item, str) and masks and key not in _NOT_MASKED:
                 is_arguments = key == "arguments" and kind == "tool_call"
                 text = _mask_arguments(item) if is_arguments else redact(item)
                 if text != item:
                     container[key], is_changed = text, True
-            elif isinstance(item, list | dict) and key not in _NOT_MASKED:
-                containers.append(item)
+            elif not isinstance(item, _SCALARS) and key not in _NOT_MASKED:
+                is_list = isinstance(item, list | tuple)
+                values = item if is_list or isinstance(item, Mapping) else vars(item)
+                container[key] = plain = [*values] if is_list else {**values}
+                containers.append((plain, _defaults_of(item.__class__)))
         if is_changed and kind == "thinking":
             # The signature covers the original text; a part without one is never sent back.
             container["signature"] = ""
@@ -454,13 +446,21 @@ def mask_value(value: dict[str, Any]) -> bool:
             # The provider's own form holds the credential, or no longer matches the masked part.
             container["own"], is_changed = {} if kind == "server_item" else None, True
         is_masked |= is_changed
-    return is_masked
+    return root[""], is_masked
 
 
-def masked_object(value: Any) -> Any:
-    """A dataclass as a JSON object, with credentials masked."""
-    mask_value(plain := json.loads(to_json(value)))
-    return plain
+def _plain_default(value: Any) -> dict[str, Any]:
+    return plain_object(value, masks=False)[0]
+
+
+to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default=_plain_default)
+
+
+@cache
+def _defaults_of(kind: type) -> Mapping[str, Any]:
+    """Field → default value of a dataclass, but for those that a line always has."""
+    each = fields(kind) if is_dataclass(kind) else ()
+    return {it.name: it.default for it in each if it.name not in ("type", "version")}
 
 
 def _is_clean(value: Any) -> bool:

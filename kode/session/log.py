@@ -2,7 +2,6 @@
 file, so that two processes never interleave their turns. Appending is durable before it returns."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import shutil
@@ -42,7 +41,7 @@ from kode.session.index import ID, missing_session, name_from, note_use, read, s
 from kode.session.messages import Chain, add_message, effective, open_calls, revise, unknown_results
 from kode.session.plan import Plan
 from kode.session.spending import Spent
-from kode.values import dataclass, field, fields, replace
+from kode.values import dataclass, field, replace
 
 
 @dataclass
@@ -77,6 +76,8 @@ class Session:
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """The last stored state of each memory system."""
     file: IO[bytes] | None = None
+    waiting: list[bytes] = field(default_factory=list)
+    """Lines that are written together with the next ones."""
     loaded: bool = False
     """False for a session created by this process."""
     pending: MessageEntry | None = None
@@ -97,23 +98,25 @@ class Session:
         return self.loaded or not all(isinstance(entry, SETUP) for entry in self.entries)
 
     def append(self, *entries: Entry) -> None:
-        """Adds entries durably, except that a `RequestEntry`, which only repeats what is there, is
-        not synced before its reply follows. Raises: StorageError; then nothing was added."""
+        """Adds entries durably; only a `RequestEntry` waits for the entry that follows it. Raises:
+        StorageError; then nothing was added."""
         if self.path is not None and entries:
-            with durable.storage_errors(self.path, "append to"):
-                if self.file is None:
-                    raise OSError(errno.EBADF, "the session is closed")
-                lines = b"\n".join(map(encode_line, entries))
-                is_repetition = isinstance(entries[-1], RequestEntry)
-                durable.append_line(self.file, lines, self.path, sync=not is_repetition)
+            if self.file is None:
+                raise StorageError(f"Could not append to {self.path}. The session is closed.")
+            lines = [*self.waiting, *map(encode_line, entries)]
+            if isinstance(entries[-1], RequestEntry):
+                self.waiting = lines
+            else:
+                durable.append_line(self.file, b"\n".join(lines), self.path)
+                self.waiting = []
         for entry in entries:
             self._apply_entry(entry)
 
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
         """Adds one message with the cost of its request; returns its entry. See `append`."""
-        values = {each.name: getattr(message, each.name) for each in fields(Message)}
-        values["bound"] = self.digest_at() if Thinking in map(type, message.parts) else ""
-        self.append(entry := MessageEntry(**values, cost_usd=cost_usd))
+        bound = self.digest_at() if Thinking in map(type, message.parts) else ""
+        entry = MessageEntry(**{**vars(message), "bound": bound}, cost_usd=cost_usd)
+        self.append(entry)
         return entry
 
     def give_name(self, text: str) -> None:

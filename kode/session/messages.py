@@ -29,7 +29,7 @@ from kode.session.entries import (
     TrimEntry,
     UnboundEntry,
     UndoEntry,
-    mask_value,
+    plain_object,
     to_json,
 )
 from kode.values import dataclass, field, replace
@@ -290,7 +290,7 @@ def _digest_with(before: str, message: Message) -> str:
     """Extends the digest `before` by one message: by its sent parts, masked, as JSON."""
     parts = list[dict[str, object]]()
     for part in message.parts:
-        mask_value(value := {**vars(part)})
+        value, _ = plain_object(vars(part))
         for name in (*_NOT_SENT, "own", "call_id"):
             if name in _NOT_SENT or not value.get(name):
                 value.pop(name, None)

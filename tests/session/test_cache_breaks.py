@@ -56,9 +56,7 @@ class Story:
         """A message of the person, the request, and its answer."""
         self.session.append_message(user_message(text))
         system = SystemEntry(sections={**self.sections}, tools=self.tools)
-        count = len(self.session.messages)
-        about = {"provider": self.provider, "model": self.model}
-        self.session.append(system, RequestEntry(**about, messages=count, digest=""))
+        self.session.append(system, RequestEntry(provider=self.provider, model=self.model))
         parts = (Text(text="ok"),)
         answer = Message(role="assistant", parts=parts, usage=usage, model=self.model)
         self.session.append_message(answer)
