@@ -240,9 +240,11 @@ def failure_of(call: ToolCall, text: str, *, cut: Cut = "") -> ToolResult:
 
 def text_of(message: Message) -> str:
     """The person's or the model's own text parts, joined; no memory, no tools."""
-    sources = ("", "steering")
-    texts = [part for part in message.parts if isinstance(part, Text) and part.source in sources]
-    return "\n".join([part.text for part in texts])
+    texts = list[str]()
+    for part in message.parts:
+        if isinstance(part, Text) and part.source in ("", "steering"):
+            texts.append(part.text)
+    return "\n".join(texts)
 
 
 def _parts_of(kind: type[Kind], message: Message) -> tuple[Kind, ...]:

@@ -35,7 +35,7 @@ from kode.permissions.names import PermissionMode
 from kode.plain_text import fence_text
 from kode.prompts import template
 from kode.providers.provider import HttpProvider
-from kode.session.entries import Entry, NoteEntry, PlanEntry, is_turn
+from kode.session.entries import Entry, NoteEntry, PlanEntry
 from kode.session.messages import effective
 from kode.session.plan import plan_in, steps_of, without_ticks
 from kode.session.provenance import Provenance
@@ -307,7 +307,7 @@ def _describe_mode(conversation: "Conversation") -> tuple[Text, ...]:
     mode, planning = conversation.gate.state.mode, Text(text=template("plan"), source="note")
     if mode == "plan":
         return (planning,)
-    last = next(filter(is_turn, reversed(entries)), None)
+    last = conversation.session.turn
     if last is None or planning not in last.parts:
         return ()
     return (Text(text=f"[The mode is now {mode}: changes are possible again.]", source="note"),)

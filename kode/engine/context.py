@@ -25,7 +25,7 @@ from kode.session.entries import (
     RequestEntry,
     SectionUpdateEntry,
     SystemEntry,
-    plain_object,
+    to_plain,
 )
 from kode.session.log import Session
 from kode.session.messages import add_message
@@ -126,7 +126,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
 
 def _record_beginning(agent: Agent, session: Session, sections: Mapping[str, str]) -> None:
     tools = format_tools(agent.tools, "kode" if agent.small else agent.tool_format)
-    specs = (ToolSpec(**plain_object(tool.spec)[0]) for tool in tools)
+    specs = (ToolSpec(**to_plain(tool.spec)[0]) for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(
         sections={**sections},

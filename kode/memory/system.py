@@ -7,9 +7,9 @@ a Notice. After three faults in a row a hook is not called again in this process
 import asyncio
 import os
 import pkgutil
-from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -237,18 +237,22 @@ def _guard(
     hook = method.__name__
 
     async def call(self: "Guarded", /, *arguments: P.args, **options: P.kwargs) -> T:
-        answer, limit = neutral(), self.limits_s.get(hook, limit_s)
-        with self.count_faults(hook, purpose, limit) as is_off:
-            if not is_off:
-                loop, emit = asyncio.get_running_loop(), self._emit if waiting else no_emit
-                slow = loop.call_later(SLOW_S, emit, Working(what=waiting))
-                try:
-                    async with asyncio.timeout(limit):
-                        answer = await getattr(self.system, hook)(*arguments, **options)
-                finally:
-                    slow.cancel()
-                    if loop.time() >= slow.when():
-                        emit(Working(what=""))
+        if self._is_off(hook):
+            return neutral()
+        loop, emit = asyncio.get_running_loop(), self._emit if waiting else no_emit
+        limit = self.limits_s.get(hook, limit_s)
+        slow = loop.call_later(SLOW_S, emit, Working(what=waiting))
+        try:
+            async with asyncio.timeout(limit):
+                answer: T = await getattr(self.system, hook)(*arguments, **options)
+        except Exception as error:
+            self._count_fault(hook, purpose, error, limit)
+            return neutral()
+        finally:
+            slow.cancel()
+            if loop.time() >= slow.when():
+                emit(Working(what=""))
+        self._faults.pop(hook, None)
         return answer
 
     return call
@@ -261,8 +265,8 @@ class Guarded(MemorySystem):
         self.system, self.limits_s = system, limits_s
         self.name = system.name
         self._emit: Emit = no_emit
-        self._faults = Counter[str]()
-        """Hook → its faults in a row."""
+        self._faults: dict[str, int] = {}
+        """Hook → its faults in a row, if there are any."""
         self._notices: set[str] = set()
         self._state: Mapping[str, Any] = {}
 
@@ -285,36 +289,40 @@ class Guarded(MemorySystem):
         await self._open(context, state)
 
     def tools(self) -> tuple[Tool, ...]:
-        with self.count_faults("tools", "offer its tools") as is_off:
-            return () if is_off else self.system.tools()
-        return ()
+        return self._call_now("tools", "offer its tools", ())
 
     def state(self) -> Mapping[str, Any]:
-        with self.count_faults("state", "save its state") as is_off:
-            self._state = self._state if is_off else self.system.state()
+        self._state = self._call_now("state", "save its state", self._state)
         return self._state
 
-    @contextmanager
-    def count_faults(self, hook: str, purpose: str, limit_s: float = 0.0) -> Iterator[bool]:
-        """Gives whether a hook must not be called any more in this process. Suppresses and counts
-        the faults of a call in the block, and notifies the person of the hook's first one."""
-        is_closed = hook != "open" and self._faults["open"] > 0
-        is_off = is_closed or self._faults[hook] >= FAULTS_IN_A_ROW
+    def _call_now(self, hook: str, purpose: str, neutral: T) -> T:
+        """Calls a hook that is not async."""
+        if self._is_off(hook):
+            return neutral
         try:
-            yield is_off
+            answer: T = getattr(self.system, hook)()
         except Exception as error:
-            self._faults[hook] += 1
-            if hook not in self._notices:
-                self._notices.add(hook)
-                reason = f"{type(error).__name__}: {error}".rstrip(". ") + "."
-                if isinstance(error, TimeoutError):
-                    reason = f"it took longer than {limit_s:g} s."
-                reason = str(error) if isinstance(error, KodeError) else reason
-                text = f"Memory ({self.name}) could not {purpose}: {reason} kode continues without "
-                self._emit(Notice(text=text + "it; `kode memory status` says more."))
-        else:
-            if not is_off:
-                self._faults[hook] = 0
+            self._count_fault(hook, purpose, error)
+            return neutral
+        self._faults.pop(hook, None)
+        return answer
+
+    def _is_off(self, hook: str) -> bool:
+        """Whether a hook must not be called any more in this process."""
+        is_closed = hook != "open" and "open" in self._faults
+        return is_closed or self._faults.get(hook, 0) >= FAULTS_IN_A_ROW
+
+    def _count_fault(self, hook: str, purpose: str, error: Exception, limit_s: float = 0.0) -> None:
+        """Counts a hook's fault, and notifies the person of its first one."""
+        self._faults[hook] = self._faults.get(hook, 0) + 1
+        if hook not in self._notices:
+            self._notices.add(hook)
+            reason = f"{type(error).__name__}: {error}".rstrip(". ") + "."
+            if isinstance(error, TimeoutError):
+                reason = f"it took longer than {limit_s:g} s."
+            reason = str(error) if isinstance(error, KodeError) else reason
+            text = f"Memory ({self.name}) could not {purpose}: {reason} kode continues without "
+            self._emit(Notice(text=text + "it; `kode memory status` says more."))
 
 
 def statements_of(system: MemorySystem, command: str) -> Memory:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from kode.messages import Usage
-from kode.session.entries import Entry, Header, MessageEntry, RequestEntry, SystemEntry, to_json
+from kode.session.entries import Entry, Header, MessageEntry, RequestEntry, SystemEntry
 from kode.session.log import Session
 from kode.values import dataclass, replace
 
@@ -125,6 +125,6 @@ def _show_difference(old: str, new: str) -> str:
 def _parts_of(session: Session, record: RequestEntry) -> dict[str, str]:
     """The parts in the order in which the server reads them: Anthropic's reads the tools first."""
     begins = session.beginning or SystemEntry(sections={})
-    tools = {f"tool {tool.name}": to_json(tool) for tool in begins.tools}
+    tools = {f"tool {tool.name}": str(vars(tool)) for tool in begins.tools}
     first = tools if record.provider == "anthropic" else {}
     return {"model": record.model, "provider": record.provider, **first, **begins.sections, **tools}

@@ -363,7 +363,7 @@ def settle_all(entries: Iterable[Entry]) -> list[Entry]:
 
 def encode_line(entry: Header | Entry) -> bytes:
     """Makes a sealed JSON line without line feed or default values; masks what looks secret."""
-    plain, is_masked = plain_object(entry, masks=not isinstance(entry, Header))
+    plain, is_masked = to_plain(entry, masks=not isinstance(entry, Header))
     if is_masked and isinstance(entry, MessageEntry):
         plain["masked"] = True
     # `type` first, so that a person reading the file sees what a line is. Lone surrogates, which no
@@ -417,9 +417,12 @@ _OPAQUE = frozenset(
 _SCALARS = (str, int, float, NoneType)
 
 
-def plain_object(value: Any, *, masks: bool = True) -> tuple[dict[str, Any], bool]:
-    """A copy of a dataclass or mapping as JSON objects and lists, dataclasses without their default
-    values; and whether it held credentials. `masks`: whether to mask them."""
+to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+
+
+def to_plain(value: Any, *, masks: bool = True) -> tuple[Any, bool]:
+    """A copy of dataclasses, mappings and sequences as JSON objects and lists, dataclasses without
+    their default values; and whether it held credentials. `masks`: whether to mask them."""
     root: dict[str, Any] = {"": value}
     is_masked, containers = False, list[tuple[Any, Mapping[str, Any]]]([(root, {})])
     while containers:
@@ -447,13 +450,6 @@ def plain_object(value: Any, *, masks: bool = True) -> tuple[dict[str, Any], boo
             container["own"], is_changed = {} if kind == "server_item" else None, True
         is_masked |= is_changed
     return root[""], is_masked
-
-
-def _plain_default(value: Any) -> dict[str, Any]:
-    return plain_object(value, masks=False)[0]
-
-
-to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default=_plain_default)
 
 
 @cache

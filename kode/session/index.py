@@ -142,12 +142,14 @@ def note_use(path: Path) -> None:
     order, id = path.with_name(ORDER), path.stem.encode()
     # The line feed before it ends a line that a crash has torn.
     line = b"\n%s %08x\n" % (id, zlib.crc32(id))
+    with contextlib.suppress(OSError), open(order, "rb") as file:
+        file.seek(-len(line), os.SEEK_END)
+        if file.read() == line:
+            return
     with contextlib.suppress(StorageError), durable.hold_log(order) as file:
-        size = os.fstat(file.fileno()).st_size
-        is_last = os.pread(file.fileno(), len(line), max(0, size - len(line))) == line
-        if not is_last and not durable.count_lost_bytes(order):
+        if not durable.count_lost_bytes(order):
             os.write(file.fileno(), line)
-            durable.write_length(order, size + len(line))
+            durable.write_length(order, os.fstat(file.fileno()).st_size)
 
 
 def repair_order(home: Path) -> str:

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from kode import durable, paths
 from kode.errors import BusyError, SessionError, StorageError
-from kode.images import copy_image as copy_image
+from kode.images import copy_image
 from kode.messages import Message, Part, Text, Thinking, Usage, images_of
 from kode.session.entries import (
     SETUP,
@@ -63,6 +63,8 @@ class Session:
     chain: Chain = field(default_factory=Chain)
     """The digests of the messages."""
     turns: int = 0
+    turn: MessageEntry | None = None
+    """The message that began the newest turn that was not rewound."""
     turn_id: str = ""
     """Id of the message that began the newest turn."""
     spent: Spent = field(default_factory=Spent)
@@ -112,12 +114,10 @@ class Session:
         for entry in entries:
             self._apply_entry(entry)
 
-    def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
-        """Adds one message with the cost of its request; returns its entry. See `append`."""
+    def append_message(self, message: Message, cost_usd: float | None = None) -> None:
+        """Adds one message, with the cost of the request that it answers. See `append`."""
         bound = self.digest_at() if Thinking in map(type, message.parts) else ""
-        entry = MessageEntry(**{**vars(message), "bound": bound}, cost_usd=cost_usd)
-        self.append(entry)
-        return entry
+        self.append(MessageEntry(**{**vars(message), "bound": bound}, cost_usd=cost_usd))
 
     def give_name(self, text: str) -> None:
         """Names the session; see `name_from`. Raises: UserError, StorageError."""
@@ -186,21 +186,21 @@ class Session:
                     self.tainted_by = self.tainted_by or entry.source or "a source without a name"
                 case RequestEntry():
                     self.has_requested = True
-                case MessageEntry(role="user") if is_turn(entry):
-                    self.turn_id = entry.id
             if isinstance(entry, RewindEntry | RestoreEntry):
-                self.messages, self.answers, self.turns = [], [], 0
+                self.messages, self.answers, self.turns, self.turn = [], [], 0, None
                 self.beginning, self.section_texts = None, {}
                 for earlier in effective(self.entries):
                     self._apply(earlier)
             elif not isinstance(entry, RequestEntry | StateEntry):
                 self._apply(entry)
+                self.turn_id = entry.id if entry is self.turn else self.turn_id
 
     def _apply(self, entry: Entry) -> None:
         """Updates the part of the session that a rewind recomputes."""
         match entry:
             case MessageEntry():
-                self.turns += entry.role == "user" and is_turn(entry)
+                if entry.role == "user" and is_turn(entry):
+                    self.turn, self.turns = entry, self.turns + 1
                 if entry.bound and entry.bound != self.digest_at():
                     entry = replace(entry, moved=True)
                 add_message(self.messages, self.answers, entry)

@@ -4,6 +4,7 @@ a session's entries. The list can always be sent: each call has its result, each
 import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, dropwhile
+from operator import attrgetter
 from pathlib import Path
 
 from kode.messages import (
@@ -29,8 +30,8 @@ from kode.session.entries import (
     TrimEntry,
     UnboundEntry,
     UndoEntry,
-    plain_object,
     to_json,
+    to_plain,
 )
 from kode.values import dataclass, field, replace
 
@@ -80,7 +81,9 @@ def visible_messages(entries: Iterable[Entry]) -> list[Message]:
 
 def effective(entries: Iterable[Entry]) -> list[Entry]:
     """Returns the entries that count: all except rewound ones and undone compactions."""
-    counting: list[Entry] = []
+    entries, counting = [*entries], list[Entry]()
+    if {RewindEntry, RestoreEntry}.isdisjoint(map(type, entries)):
+        return entries
     rewound: dict[str, tuple[int, list[Entry]]] = {}
     for entry in entries:
         if isinstance(entry, RewindEntry):
@@ -93,8 +96,6 @@ def effective(entries: Iterable[Entry]) -> list[Entry]:
             counting[at:at] = dropped
         else:
             counting.append(entry)
-    if RestoreEntry not in map(type, counting):
-        return counting
     undone = {entry.of for entry in counting if isinstance(entry, RestoreEntry)}
     return [e for e in counting if e.id not in undone and getattr(e, "after", None) not in undone]
 
@@ -125,7 +126,7 @@ def _join(calls: Iterable[ToolCall], answers: Sequence[Message]) -> Message | No
                 results.setdefault(part.call_id, part)
             elif isinstance(part, Image):
                 pictures.append(part)
-    ids = dict.fromkeys([call.id for call in calls])
+    ids = dict.fromkeys(map(attrgetter("id"), calls))
     if not results.keys() >= ids.keys():
         return None
     return replace(last, parts=(*map(results.__getitem__, ids), *pictures))
@@ -290,15 +291,14 @@ def _digest_with(before: str, message: Message) -> str:
     """Extends the digest `before` by one message: by its sent parts, masked, as JSON."""
     parts = list[dict[str, object]]()
     for part in message.parts:
-        value, _ = plain_object(vars(part))
+        value, _ = to_plain(vars(part))
         for name in (*_NOT_SENT, "own", "call_id"):
             if name in _NOT_SENT or not value.get(name):
                 value.pop(name, None)
         if isinstance(part, Image):  # only the name of kode's copy, whose folder may move
             value["kept_in"] = Path(part.kept_in).name
         parts.append(value)
-    text = before + to_json({"role": message.role, "parts": parts})
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    return _digest(before + to_json({"role": message.role, "parts": parts}))
 
 
 @dataclass
@@ -326,14 +326,13 @@ class Chain:
     def digest_at(self, begun: SystemEntry | None, messages: Sequence[Message], count: int) -> str:
         """The digest of a system prompt with tools, and of the first `count` messages as sent."""
         if begun is not None and begun is not self.beginning[0]:
-            text = begun.text.encode("utf-8", "replace")
-            tools = to_json(begun.tools).encode("utf-8", "replace")
-            self.beginning = begun, _digest(b"%d %b%b" % (len(begun.text), text, tools))
+            tools = to_json(to_plain(begun.tools, masks=False)[0])
+            self.beginning = begun, _digest(f"{len(begun.text)} {begun.text}{tools}")
         prefix = self.beginning[1] if begun is not None else ""
         digest = self.of(messages)[count - 1] if count else ""
         masked = [position for position in self.masked if position < count]
-        return _digest(f"{prefix}{digest}{masked or ''}".encode())
+        return _digest(f"{prefix}{digest}{masked or ''}")
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

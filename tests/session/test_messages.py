@@ -53,7 +53,8 @@ def texts(messages: list[Message]) -> list[str]:
 
 def test_a_compaction_is_one_message_before_those_that_stay() -> None:
     s = session("user one", "answer two")
-    kept = s.append_message(message_of("user three"))
+    s.append_message(message_of("user three"))
+    kept = s.entries[-1]
 
     lists = {"user_messages": ("one",), "files_read": ("a.py",), "files_changed": ("b.py",)}
     s.append(CompactionEntry(summary="did things", kept_from=kept.id, **lists))
@@ -69,7 +70,8 @@ def test_a_compaction_is_one_message_before_those_that_stay() -> None:
 
 def test_a_trimmed_conversation_begins_with_a_user_message() -> None:
     s = session("user one")
-    kept = s.append_message(message_of("answer two"))
+    s.append_message(message_of("answer two"))
+    kept = s.entries[-1]
 
     s.append(TrimEntry(kept_from=kept.id))
 
@@ -79,7 +81,8 @@ def test_a_trimmed_conversation_begins_with_a_user_message() -> None:
 
 def test_a_trim_beyond_a_compaction_changes_nothing() -> None:
     s = session("user one")
-    early = s.append_message(message_of("user two"))
+    s.append_message(message_of("user two"))
+    early = s.entries[-1]
     s.append(CompactionEntry(summary="sum"))
     before = list(s.messages)
 
@@ -90,7 +93,8 @@ def test_a_trim_beyond_a_compaction_changes_nothing() -> None:
 
 def test_a_rewind_holds_until_it_is_undone() -> None:
     s = session("user one", "answer two")
-    back = s.append_message(message_of("user three"))
+    s.append_message(message_of("user three"))
+    back = s.entries[-1]
     s.append(CompactionEntry(summary="sum"))
     s.append_message(message_of("answer four"))
     paid = s.spent.usage
@@ -120,7 +124,8 @@ def test_separate_results_become_one_message_in_order(
     for call_id in order:
         result = results(call_id, text=call_id)
         pictures = (PICTURE,) if call_id == "a" else ()
-        last = s.append_message(replace(result, parts=(*result.parts, *pictures)))
+        s.append_message(replace(result, parts=(*result.parts, *pictures)))
+        last = s.entries[-1]
         seen.append(len(s.messages))
 
     assert seen == [2, 2, 3]
