@@ -6,9 +6,10 @@ replace a text that it was shown whole: a session's `Seen` maps its name to that
 """
 
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from datetime import date
 from functools import partial
+from operator import attrgetter
 
 from kode import credentials
 from kode.errors import MemoryRefused
@@ -135,6 +136,12 @@ def visible_facts(store: MemoryStore, view: MemoryView, day: str) -> list[Statem
     """The facts of this project that a model may see on a day, in the order of a prompt."""
     facts = (fact for place in store.fact_places() for fact in view.current(place))
     return [fact for fact in facts if not fact.private and not _is_expired(fact, day)]
+
+
+def visible_notes(view: MemoryView, places: Iterable[str]) -> list[Statement]:
+    """The records of past work in some places that a model may see, oldest first."""
+    notes = [note for place in places for note in view.current(place) if not note.private]
+    return sorted(notes, key=attrgetter("claimed_at"))
 
 
 def _is_expired(fact: Statement, day: str) -> bool:

@@ -5,16 +5,7 @@ A new system is a module with its policy, and a row in `systems.toml`."""
 import asyncio
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import date
 from functools import wraps
@@ -181,17 +172,12 @@ class OpenMemory:
             self._archive = view, archived
         return self._archive[1]
 
-    def notes(self, places: Sequence[str] | None = None) -> list[Statement]:
-        """Records of past work that a model may see, here or in some places, oldest first."""
+    def notes(self) -> list[Statement]:
+        """Records of past work that a model may see, oldest first."""
         view = self.store.view()
-        if not places and self._notes[0] is view:
-            return self._notes[1]
-        names = places or self.store.record_places()
-        notes = [note for place in names for note in view.current(place) if not note.private]
-        notes.sort(key=lambda note: note.claimed_at)
-        if not places:
-            self._notes = view, notes
-        return notes
+        if self._notes[0] is not view:
+            self._notes = view, frame.visible_notes(view, self.store.record_places())
+        return self._notes[1]
 
     def describe(self, statement: Statement) -> str:
         """Returns a fact as a model sees it, with its date and any doubt about it."""
@@ -610,7 +596,7 @@ def describe_outcome(memory: OpenMemory, outcome: Outcome, remark: str = "") -> 
     return ToolOutput(text=" ".join(filter(None, (*lines, remark))), summary=outcome.text)
 
 
-def check_choice(name: str, value: str, allowed: Collection[str]) -> None:
+def check_choice(name: str, value: str, allowed: Iterable[str]) -> None:
     """Raises: MemoryRefused if the parameter `name` has none of the allowed values."""
     if value not in allowed:
         listed = " or ".join(filter(None, allowed))

@@ -11,7 +11,7 @@ from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.contract import MemorySystem
 from kode.memory.fold import DAMAGE, LAYOUT, MemoryEntry
-from kode.memory.frame import describe_suspicion, find_remarks
+from kode.memory.frame import describe_suspicion, find_remarks, visible_notes
 from kode.memory.policy import About, addition_about
 from kode.memory.rendering import strip_bullet
 from kode.memory.scan import check_text
@@ -173,7 +173,7 @@ def show_entries(memory: Memory) -> str:
             ]
             sections.append([f"{fill}{path}", *lines])
     places = memory.store.record_places(is_for_all=False)
-    if notes := memory.notes(places[-MAX_READ:]):
+    if notes := visible_notes(view, places[-MAX_READ:]):
         latest, count = notes[: -LATEST - 1 : -1], max(len(notes), len(places))
         lines = [line for note in latest for line in _describe_entry(note, "", NOTE_CHARS)]
         sections.append([f"session notes, the latest of {count}", *lines])

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -66,9 +67,7 @@ class Memory(OpenMemory, MemorySystem):
         self.policy = policy
         self._file_times: Mapping[str, int] = {}
 
-    @property
-    def message_window(self) -> int | None:
-        return self.policy.message_window
+    message_window = property(attrgetter("policy.message_window"))
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         """Raises: StorageError."""
@@ -280,9 +279,7 @@ class Guarded(MemorySystem):
     snapshot = _guard(_Hooks.snapshot, 2.0, tuple, "be copied for a subagent")
     close = _guard(_Hooks.close, 15.0, NoneType, "finish its work in time", "Saving memory")
 
-    @property
-    def message_window(self) -> int | None:
-        return self.system.message_window
+    message_window = property(attrgetter("system.message_window"))
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         self._emit, self._state = context.emit, state
