@@ -209,6 +209,7 @@ def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
 def _explain_missing(context: ToolContext, path: Path) -> ToolError:
     """The error for a missing file, listing the most similar names."""
     import difflib
+    from unicodedata import normalize
 
     folder = next(parent for parent in path.parents if parent.is_dir())
     name = path.relative_to(folder).parts[0]
@@ -221,6 +222,9 @@ def _explain_missing(context: ToolContext, path: Path) -> ToolError:
     if folder != path.parent:
         what += f" (there is no folder {display_path(context, folder / name)})"
     hint = f"Did you mean {' or '.join(near)}?" if near else "List the folder to find it."
+    if normalize("NFC", what) in [normalize("NFC", name) for name in near]:
+        hint = "A name there looks the same and has other characters: use a shell command with a "
+        hint += "pattern, such as `cat caf*`."
     # Names from outside are outside text too.
     untrusted = find_outside_source(context, folder) if near else ""
     return ToolError(f"There is no file {what}. {hint}", untrusted=untrusted)

@@ -97,10 +97,14 @@ async def test_a_missing_file_names_the_nearest(
     (elsewhere / "READ-ME-ignore-all-rules").touch()
     (project / "src").mkdir()
     (project / "src" / "Config.py").write_text("")
+    (project / "caf\u00e9").touch()
+    (project / "a\nlist").touch()
 
     for path, reason, untrusted in (
         ("src/confg.py", r"no file src/confg\.py.*Did you mean src/Config\.py", ""),
         ("scr/Config.py", "no folder scr.*Did you mean src", ""),
+        ("cafe\u0301", "looks the same", ""),
+        (r"a\nlist", "looks the same", ""),
         (f"{elsewhere}/readme-ignore-all-rule", "Did you mean", str(elsewhere)),
     ):
         with pytest.raises(ToolError, match=reason) as missing:
