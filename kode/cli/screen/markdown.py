@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline.emphasis import tokenize as mark
 from markdown_it.token import Token
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -45,15 +46,17 @@ MAX_PREVIEW_LINES = 30
 # A line with only marks so far: of an item, a heading, a fence, a table or a check box.
 _UNDECIDED_LINE = re.compile(r"[\s>]*(?:[-*+#=_`~|: ]*|\d+[.)]?)(?: \[.?)?\s*")
 _BEGINS_TEXT = re.compile(r"\s*(?:[-*+>]\s|\d+[.)]\s|\||$)")
-_MARK = re.compile(r"`+|\*\*|\*|__|_|~~")
+_MARK = re.compile(r"`+|\*\*|\*|~~")
 _OPEN_LINK = re.compile(r"(?<!\w)!?\[([^\]\n]*)(?:\](?:\([^)\n]*)?)?$")
 """A link that has no end yet."""
 
 BETWEEN_COLUMNS = 2
 """The columns that a table takes per column in addition to the text."""
 
-# HTML is text here: a model that writes <div> means the letters, and rich would drop them.
+# HTML is text here: a model that writes <div> means the letters, and rich would drop them. So is an
+# underscore, which a path such as a/__init__.py would lose.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+_PARSER.inline.ruler.at("emphasis", lambda at, silent: at.src[at.pos] == "*" and mark(at, silent))
 _BLOCK_PARSER = MarkdownIt("commonmark", {"html": False}).disable("inline")
 _PROBE = "x"
 """A line that continues an open block, or begins a paragraph if none is open."""
@@ -192,7 +195,7 @@ def close_marks(text: str) -> str:
         elif mark in [other for other, _ in opened] and before.strip():
             while opened.pop()[0] != mark:
                 pass
-        elif not after.isspace() and not (mark[0] == "_" and before.isalnum()):
+        elif not after.isspace():
             opened.append((mark, match.end()))
     for mark, end in reversed(opened):
         bare = text.rstrip()
