@@ -200,8 +200,7 @@ async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolO
         progress.error, output = fault, ToolOutput(text=str(fault))
     except Exception as fault:  # a fault in kode must not end the turn
         progress.error, report = fault, run.agent.report_bug
-        text = f"{progress.name} failed because of an internal error in kode "
-        text += f"({type(fault).__name__}: {fault}). Try another way."
+        text = f"{progress.name} failed: an internal error in kode ({fault!r}). Try another way."
         summary = f"internal error in kode. {report(fault) if report else ''}".rstrip()
         output = ToolOutput(text=text, summary=summary)
     progress.untrusted = getattr(progress.error, "untrusted", "") or progress.untrusted

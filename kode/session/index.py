@@ -264,8 +264,7 @@ def find_newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
     if whole := [each for each in passed if not each.damaged]:  # a kill has torn its first message
         return whole[0].id, tuple(each for each in passed if each is not whole[0])
     if passed:  # damaged, so perhaps of another directory
-        id = passed[0].id
-        raise SessionError(f"Session {id} cannot be read: `kode session check {id}` says more.")
+        raise SessionError(f"Session {passed[0].id} is damaged: `kode session check` says more.")
     others = "`kode session list --all` shows those of other directories"
     raise SessionError(f"There is no session of {cwd} yet. Start one with `kode`; {others}.")
 

@@ -67,8 +67,7 @@ def resolve(context: ToolContext, path: str) -> Path:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.stat(real)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ToolError(f"The path {path[:200]!r} cannot be used ({why}): give another.") from None
+        raise ToolError(f"The path {path[:200]!r} cannot be used ({error.args[-1]}).") from None
     if context.path and real != context.path:
         raise _link_error(path)
     return Path(real)
@@ -223,8 +222,7 @@ def _explain_missing(context: ToolContext, path: Path) -> ToolError:
         what += f" (there is no folder {display_path(context, folder / name)})"
     hint = f"Did you mean {' or '.join(near)}?" if near else "List the folder to find it."
     if normalize("NFC", what) in [normalize("NFC", name) for name in near]:
-        hint = "A name there looks the same and has other characters: use a shell command with a "
-        hint += "pattern, such as `cat caf*`."
+        hint = "A name there looks the same: use a shell command and a pattern, such as `cat caf*`."
     # Names from outside are outside text too.
     untrusted = find_outside_source(context, folder) if near else ""
     return ToolError(f"There is no file {what}. {hint}", untrusted=untrusted)

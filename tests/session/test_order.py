@@ -58,7 +58,7 @@ def test_sessions_passed_over_are_told(tmp_path: Path) -> None:
 
     assert newest == older
     assert [one.id for one in passed] == [empty.id, damaged]
-    with pytest.raises(SessionError, match=f"check {damaged}"):
+    with pytest.raises(SessionError, match=f"{damaged} is damaged"):
         index.find_newest(tmp_path, tmp_path / "elsewhere")
 
 
