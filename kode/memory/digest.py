@@ -5,6 +5,8 @@ mention undo and redo, which kode records as messages of its own (`Text.source` 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
 from pathlib import PurePath
 
 from kode import credentials
@@ -90,17 +92,15 @@ def summarize_turn(messages: Sequence[Message], clock: str, max_chars: int) -> t
 
 def describe_work(messages: Sequence[Message]) -> str:
     """The calls that ran, by kind: `edited a.py, b.py; ran pytest -q (exit status 1)`."""
-    parts = [part for message in messages for part in message.parts]
-    results = {part.call_id: part for part in parts if isinstance(part, ToolResult)}
-    kinds = defaultdict[str, dict[str, str]](dict)
-    for call in parts:
-        if not isinstance(call, ToolCall):
+    kinds, calls = defaultdict[str, dict[str, str]](dict), dict[str, ToolCall]()
+    for part in chain.from_iterable(map(attrgetter("parts"), messages)):
+        if isinstance(part, ToolCall):
+            calls[part.id] = part
+        call = calls.pop(part.call_id, None) if isinstance(part, ToolResult) else None
+        if call is None or part.refusals or part.cut or call.name in _TOOLS_LEFT_OUT:
             continue
-        result = results.get(call.id)
-        if result is None or result.refusals or result.cut or call.name in _TOOLS_LEFT_OUT:
-            continue
-        failure = f" (exit status {result.exit_status})" if result.exit_status else ""
-        failure = failure or " (failed)" * (result.is_error and result.exit_status is None)
+        failure = f" (exit status {part.exit_status})" if part.exit_status else ""
+        failure = failure or " (failed)" * (part.is_error and part.exit_status is None)
         for subject in _name_subjects(call):
             kinds[_VERBS.get(call.name, call.name)][_shorten(subject, MAX_SUBJECT_CHARS)] = failure
     texts = list[str]()

@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -139,7 +140,7 @@ class Session:
         if self.pending is None or self.pending.parts != _prompt_parts(text, typed):
             self.record_prompt(text, typed)
         assert self.pending is not None
-        ids, parts = tuple(entry.id for entry in notes_of), tuple(context)
+        ids, parts = tuple(map(attrgetter("id"), notes_of)), tuple(context)
         self.append(
             MessageEntry(type="context", role="user", of=self.pending.id, parts=parts, notes_of=ids)
         )
@@ -177,7 +178,7 @@ class Session:
             self.entries.append(entry)
             match entry:
                 case MessageEntry(usage=Usage()) | UsageEntry():
-                    self.spent += Spent.of(entry)
+                    self.spent = self.spent.with_request(entry)
                 case StateEntry():
                     self.states[entry.system] = entry.state
                 case NameEntry():

@@ -171,7 +171,8 @@ class Provenance:
         if not source:
             return
         try:
-            self._read()
+            if damage := self._record.read():
+                self._emit(Notice(text=damage))
             marks = (self._mark(path, source) for path in dict.fromkeys(map(real_path, changed)))
             if new := list(filter(None, marks)):
                 self._record.add(new)
@@ -208,7 +209,8 @@ class Provenance:
         hold content that another process marked; returns each with the source to name. In a folder,
         a file is found only where it was written, not where it was moved."""
         try:
-            self._read()
+            if damage := self._record.read():
+                self._emit(Notice(text=damage))
         except StorageError as error:
             self._emit(Notice(text=str(error), level="error"))
         contents, marked = self._record.contents, dict[str, str]()
@@ -224,11 +226,6 @@ class Provenance:
                 written_by = f"written in a session that read outside text ({mark.source})"
                 marked[path] = f"{name}, {written_by}"
         return marked
-
-    def _read(self) -> None:
-        """Reads the record, and reports damage to the person. Raises: StorageError."""
-        if damage := self._record.read():
-            self._emit(Notice(text=damage))
 
 
 def hash_content(path: str) -> str:
