@@ -178,7 +178,7 @@ class Session:
             self.entries.append(entry)
             match entry:
                 case MessageEntry(usage=Usage()) | UsageEntry():
-                    self.spent = self.spent.with_request(entry)
+                    self.spent += Spent.of(entry)
                 case StateEntry():
                     self.states[entry.system] = entry.state
                 case NameEntry():
