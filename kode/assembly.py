@@ -25,7 +25,6 @@ from kode.extensions.review import read_instructions
 from kode.extensions.session import Extensions
 from kode.git import git_folders
 from kode.memory.system import make_guarded
-from kode.messages import Usage
 from kode.paths import real_path
 from kode.permissions import approvals
 from kode.permissions.gate import Gate, GateState, path_denier, paths_to_read
@@ -35,7 +34,6 @@ from kode.process import nested_environment, write_report
 from kode.prompts import opening_sections, system_sections
 from kode.provider import Provider
 from kode.providers import open_provider
-from kode.providers.models import cost_usd
 from kode.providers.provider import HttpProvider
 from kode.registry import SYSTEMS, SystemRow
 from kode.sandbox.reach import Grants, Interest, Opens
@@ -126,7 +124,6 @@ def model_parts(settings: "Settings", choice: ProviderChoice, provider: Provider
         "small_model": None if is_same else small,
         "effort": choice.effort,
         "search": can_search_web(config, provider),
-        "cost_usd": lambda usage: cost_usd(provider.info, usage),
         "tool_format": form if form != "auto" else "patch" if is_trained else "kode",
         # Masked in everything that a tool returns.
         "secrets": tuple(text for key in secrets if key and is_key(key) for text in spellings(key)),
@@ -202,7 +199,7 @@ def make_agent(
         asked.append(open_configured_model(config, "fallback_model", config.fallback_model))
     for key in ("max_budget_usd", "shared_budget"):
         for priced in asked if getattr(config, key) is not None else ():
-            if cost_usd(priced.info, Usage()) is None:
+            if not priced.info.is_priced:
                 raise ConfigError(
                     f"The price of {priced.model} is unknown, so a budget cannot be kept. Set its "
                     'price as `"prices": {"' + priced.model + '": {"input": 1.0, "output": 2.0}}` '

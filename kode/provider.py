@@ -53,6 +53,11 @@ class ModelInfo:
     searches: bool = False
     """Whether the vendor's server can search the web for it."""
 
+    @property
+    def is_priced(self) -> bool:
+        """Whether kode can tell what a request costs: see `kode.providers.models.cost_usd`."""
+        return self.input_price is not None and self.output_price is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToolSpec:

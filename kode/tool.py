@@ -301,17 +301,6 @@ class Tool:
     """Splits a call into several, which are judged one by one and run once all are allowed; None:
     no call is split. Takes checked arguments, returns unchecked ones. Raises: ToolError."""
 
-    def effect_on(self, arguments: Mapping[str, Any]) -> Effect:
-        """The effect of a call with these arguments."""
-        return self.effect_of(arguments) if self.effect_of else self.effect
-
-    def subject_in(self, arguments: Mapping[str, Any]) -> str:
-        """The argument that identifies a call."""
-        if self.target is not None:
-            return self.target(arguments)
-        value = arguments.get(self.subject, "") if self.subject else ""
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
     @property
     def spec(self) -> ToolSpec:
         """The description for a model."""
@@ -343,12 +332,17 @@ class Action:
 
     @functools.cached_property
     def subject(self) -> str:
-        return self.tool.subject_in(self.arguments)
+        """The argument that identifies the call, or what the tool makes of all."""
+        if self.tool.target is not None:
+            return self.tool.target(self.arguments)
+        value = self.arguments.get(self.tool.subject, "") if self.tool.subject else ""
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     @functools.cached_property
     def effect(self) -> Effect:
         """What it does: "read", "edit", "run", ..."""
-        return self.tool.effect_on(self.arguments)
+        tool = self.tool
+        return tool.effect_of(self.arguments) if tool.effect_of else tool.effect
 
 
 Around = Callable[[Action, Callable[[], Awaitable[ToolOutput]]], Awaitable[ToolOutput]]
@@ -395,7 +389,7 @@ def tool(
             subject=subject,
             parallel=parallel,
             parameters=functools.cache(lambda: _make_schema(model(), unlisted)),
-            check=lambda arguments: _validate(model(), arguments),
+            check=functools.partial(_validate, model),
             run=run,
             **more,
         )
@@ -501,9 +495,12 @@ def _slim_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
     return slim
 
 
-def _validate(model: "type[BaseModel]", arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _validate(
+    make_model: "Callable[[], type[BaseModel]]", arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
     from pydantic import ValidationError
 
+    model = make_model()
     try:
         return dict(model.model_validate(dict(arguments)))
     except ValidationError as error:

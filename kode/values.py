@@ -7,7 +7,7 @@ All names mean what they do in `dataclasses`.
 import dataclasses
 from dataclasses import KW_ONLY, MISSING, asdict, field, fields, is_dataclass, replace
 from functools import cache, partial
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 __all__ = ["KW_ONLY", "asdict", "dataclass", "field", "fields", "is_dataclass", "replace"]
@@ -45,10 +45,8 @@ class Amounts:
     """What is added field by field."""
 
     def __add__(self, other: Self) -> Self:
-        sums = dict[str, Any]()
-        for name, value in vars(self).items():
-            sums[name] = value + getattr(other, name)
-        return type(self)(**sums)
+        sums = map(add, vars(self).values(), vars(other).values())
+        return type(self)(**dict(zip(vars(self), sums, strict=True)))
 
 
 def _compile_init(cls: Any, is_frozen: bool) -> Any:

@@ -20,8 +20,7 @@ from kode.memory.contract import MemorySystem
 from kode.messages import Message, ToolCall, ToolResult
 from kode.permissions import places
 from kode.permissions.decide import Call, decide_call
-from kode.permissions.rules import Rules
-from kode.tool import Tool, ToolContext
+from kode.tool import Action, Tool, ToolContext
 from kode.workplace import NOWHERE
 
 CITED = ("The lines before it\n", "have a length of their own\n")
@@ -51,19 +50,15 @@ class InProcess:
     async def __call__(self, name: str, arguments: Mapping[str, Any], fact: Fact | None) -> str:
         tool = self._tools[name]
         call = Call(
-            rules=Rules(),
             mode="auto-edit",
-            tool=tool,
-            arguments=arguments,
+            action=Action(call_id="", tool=tool, arguments=arguments),
             place=NOWHERE,
             where=places.path_rules(NOWHERE),
-            taint=self.tainted,
+            tainted=lambda: self.tainted,
         )
         if fact and fact.by != "person" and decide_call(call).outcome == "ask":
             raise KodeError("The user said no.")
-        context = ToolContext(
-            place=NOWHERE, call_id="1", session_id=None, emit=no_emit, seen_files={}
-        )
+        context = ToolContext(place=NOWHERE, call_id="1", emit=no_emit)
         output = await tool.run(context, tool.check(arguments))
         return output if isinstance(output, str) else output.text
 

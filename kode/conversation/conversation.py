@@ -41,7 +41,7 @@ from kode.extensions.mcp_config import Elicit, ServerEntry
 from kode.extensions.review import FoundExtensions, in_use
 from kode.extensions.session import Extensions
 from kode.memory.contract import InjectReason, MemorySystem
-from kode.messages import Image, Text, ToolCall, Usage, text_of
+from kode.messages import Image, Text, ToolCall, text_of
 from kode.permissions.decide import find_outside_source, judge_command
 from kode.permissions.gate import Gate
 from kode.permissions.names import MODE_CALLED, MODE_MEANS
@@ -192,7 +192,7 @@ class Conversation:
 
     @property
     def config(self) -> Config:
-        return self.settings.config
+        return self.settings.loaded.config
 
     @property
     def session(self) -> Session:
@@ -226,7 +226,7 @@ class Conversation:
     @property
     def cost_usd(self) -> float | None:
         """The cost of the session's requests of known price; None if no price is known."""
-        spent, is_priced = self.session.spent, self.agent.cost_usd(Usage()) is not None
+        spent, is_priced = self.session.spent, self.agent.provider.info.is_priced
         return spent.cost_usd if spent.cost_usd or (is_priced and not spent.unpriced) else None
 
     @property
@@ -325,9 +325,10 @@ class Conversation:
         if isinstance(provider, HttpProvider):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(provider.learn(self.settings.emit), self.config.timeout_s)
-        self.waited_s, provider = time.monotonic() - began, self.agent.provider
-        self.agent = replace(self.agent, search=assembly.can_search_web(self.config, provider))
-        if self.config.web_search and not self.agent.search:
+        self.waited_s = time.monotonic() - began
+        if self.settings.loaded.config.web_search:
+            self.agent = replace(self.agent, search=assembly.can_search_web(self.config, provider))
+        if self.settings.loaded.config.web_search and not self.agent.search:
             self.say_once(
                 f"`web_search` is on, but {provider.name} does not search the web for "
                 f"{provider.model}. `kode mcp add` adds an MCP server that searches; "

@@ -98,8 +98,10 @@ def _extend_agent(
     if conversation.config.diagnostics:
         from kode.tools.checkers import Checkers
 
-        checkers = Checkers(place=place, sandbox=agent.sandbox, within=agent.around)
-        agent = replace(agent, around=checkers.around)
+        check, outer = Checkers(place=place, sandbox=agent.sandbox).around, agent.around
+        # Hooks see the findings of checkers.
+        both = outer and (lambda action, run: outer(action, partial(check, action, run)))
+        agent = replace(agent, around=both or check)
     return agent, hooks
 
 

@@ -440,8 +440,8 @@ def memory_context(conversation: "Conversation") -> MemoryContext:
 
     def expected_s(input_tokens: int, output_tokens: int) -> float:
         agent = conversation.agent
-        pace = agent.spend.paces[(agent.small_model or agent.provider).model]
-        return pace.expected_s(input_tokens, output_tokens)
+        model = (agent.small_model or agent.provider).model
+        return agent.spend.expected_s(model, input_tokens, output_tokens)
 
     def typed_messages() -> tuple[str, ...]:
         pending = filter(None, (session.pending,))
@@ -490,9 +490,8 @@ async def _ask(conversation: "Conversation", provider: Provider, request: Reques
     )
     asked_at = time.monotonic()
     message = await provider.reply(request, no_emit)
-    spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
-    usage = message.usage or Usage()
-    spend.count_request(usage, cost := cost_usd(info, usage))
+    usage, seconds = message.usage or Usage(), time.monotonic() - asked_at
+    spend.count_request(usage, cost := cost_usd(info, usage), provider.model, seconds)
     entry = UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
     conversation.session.append(entry)
     return message

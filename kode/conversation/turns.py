@@ -28,7 +28,7 @@ from kode.errors import StorageError, Unavailable, UserError
 from kode.events import Notice, PlanKept, RetryScheduled, TextDelta, TurnEnded
 from kode.extensions.definitions import CommandDefinition, Skill, files_named, pieces
 from kode.extensions.review import FoundExtensions, in_use, reread
-from kode.messages import Image, Text, ToolCall, Usage, plural, text_of
+from kode.messages import Image, Text, ToolCall, plural, text_of
 from kode.paths import real_path
 from kode.permissions.decide import limit_calls
 from kode.permissions.names import PermissionMode
@@ -37,7 +37,7 @@ from kode.prompts import template
 from kode.providers.provider import HttpProvider
 from kode.session.entries import Entry, NoteEntry, PlanEntry
 from kode.session.messages import effective
-from kode.session.plan import plan_in, steps_of, without_ticks
+from kode.session.plan import Plan, plan_in, steps_of, without_ticks
 from kode.session.provenance import Provenance
 from kode.tool import Interceptor
 from kode.values import replace
@@ -64,18 +64,34 @@ async def run_conversation_turn(
     without pasted blocks; None: all. Raises: StorageError if the text could not be recorded;
     ToolError if the named command or skill has changed since it was approved; UserError if a hook
     refuses the message, or a server's prompt needs more arguments; ServerError."""
-    session, parts, structured = conversation.session, list(attachments), None
     if form is not None:
         from kode.conversation.structured import StructuredAnswer
 
         structured = StructuredAnswer(conversation.context, form, steering)
-        parts, steering = [*parts, structured.request], structured.take_steering
-    text = join_prompts(text_of(session.pending) if session.pending else "", text)
+        parts = (*attachments, structured.request)
+        again = partial(run_conversation_turn, conversation, text, attachments=parts, typed=typed)
+        return structured.conclude(await again(steering=structured.take_steering))
+    session, plugins = conversation.context.session, conversation.plugins
+    text = text if session.pending is None else join_prompts(text_of(session.pending), text)
     typed = text if typed is None else typed
-    run = partial(_run_with_attachments, conversation, parts, steering, Evidence(), typed=typed)
+    begin = partial(_run_message, conversation, list(attachments), steering, Evidence())
+    run: RunTurn = partial(begin, typed=typed)
     try:
         session.record_prompt(text, typed)
-        ended = await _answer_message(conversation, text, run)
+        await _get_ready(conversation, text)
+        if text.startswith("/"):
+            answer = await plugins.run_slash_command(text)
+            if isinstance(answer, str):
+                conversation.settings.emit(TextDelta(text=answer.replace("\n", "  \n")))
+                conversation.settings.emit(ended := TurnEnded(status="success", result=answer))
+                return ended
+            if answer is not None:
+                text = answer.text
+                run = run if answer.typed is None else partial(run, typed=answer.typed)
+        run = plugins.wrap_run(conversation, run) if plugins.opened else run
+        ended = await (_run_named(conversation, text, run) if text.startswith("/") else run(text))
+        hooks = conversation.hooks
+        return ended if hooks is None else await run_turn_end_hooks(hooks, ended, run)
     except StorageError as error:
         conversation.notices.add(str(error))  # the caller says it
         raise
@@ -83,7 +99,19 @@ async def run_conversation_turn(
         conversation.context.answer_schema = None
         with contextlib.suppress(StorageError):  # the person has the text before them
             session.drop_prompt()
-    return ended if structured is None else structured.conclude(ended)
+
+
+async def _get_ready(conversation: "Conversation", text: str) -> None:
+    """Starts the session, or learns about its model again; notes what else is new, and runs the
+    hooks of the message. Raises: UserError if one refuses it; StorageError."""
+    await (conversation.start() if conversation.catalog is None else conversation.learn_model())
+    for fault in installed.faults.values():
+        conversation.say_once(fault)
+    last = conversation.last
+    if conversation.begun_by == "resume" if last is None else not last.is_finished:
+        await _note_late_results(conversation)
+    if conversation.hooks is not None:
+        await run_submit_hooks(conversation.hooks, text)
 
 
 def join_prompts(cut_short: str, text: str) -> str:
@@ -97,35 +125,7 @@ def join_prompts(cut_short: str, text: str) -> str:
     return "\n\n".join((text, cut_short) if is_command else (cut_short, text))
 
 
-async def _answer_message(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
-    if conversation.catalog is None:
-        await conversation.start()
-    else:
-        await conversation.learn_model()
-    for fault in installed.faults.values():
-        conversation.say_once(fault)
-    await _note_late_results(conversation)
-    plugins, hooks = conversation.plugins, conversation.hooks
-    if hooks is not None:
-        await run_submit_hooks(hooks, text)
-    if text.startswith("/"):
-        answer = await plugins.run_slash_command(text)
-        if isinstance(answer, str):
-            conversation.settings.emit(TextDelta(text=answer.replace("\n", "  \n")))
-            conversation.settings.emit(ended := TurnEnded(status="success", result=answer))
-            return ended
-        if answer is not None:
-            text, typed = answer.text, answer.typed
-            run = run if typed is None else partial(run, typed=typed)
-    run = plugins.wrap_run(conversation, run)
-    is_named = text.startswith("/")
-    ended = await (_run_named(conversation, text, run) if is_named else run(text))
-    if hooks is not None:
-        ended = await run_turn_end_hooks(hooks, ended, run)
-    return ended
-
-
-async def _run_with_attachments(
+async def _run_message(
     conversation: "Conversation",
     attachments: list[Text | Image],
     steering: "Steering",
@@ -137,23 +137,24 @@ async def _run_with_attachments(
     **within: Any,
 ) -> TurnEnded:
     """Runs a turn of a message; the first one takes the attachments. Raises: StorageError."""
-    mode_note = _describe_mode(conversation)
+    agent, mode_note = conversation.agent, _describe_mode(conversation)
     if conversation.extensions is not None and "@" in text:
         for outside in await conversation.extensions.read_mentioned(text):
             conversation.note_outside(outside.text, outside.untrusted)
     parts = (*conversation.attachments, *attachments, *mode_note)
     conversation.attachments.clear()
     attachments.clear()
-    is_planned, agent = conversation.gate.state.mode == "plan", conversation.agent
+    is_planned = agent.gate.state.mode == "plan"
     agent = replace(
         agent,
         interceptors=(*agent.interceptors, *limits),
-        config=agent.config.model_copy(update=within),
+        config=agent.config.model_copy(update=within) if within else agent.config,
         fall_back=partial(_fall_back, conversation),
     )
     context, emit = conversation.context, conversation.settings.emit
     run = Run(agent=agent, context=context, emit=emit, steering=steering, evidence=evidence)
-    run.started, run.cost_usd = run.started - conversation.waited_s, agent.cost_usd(Usage())
+    run.started -= conversation.waited_s
+    run.cost_usd = 0.0 if agent.provider.info.is_priced else None
     conversation.waited_s = 0.0
     conversation.last = ended = await run_turn(run, text, parts, typed)
     try:
@@ -188,9 +189,6 @@ async def _fall_back(
 async def _note_late_results(conversation: "Conversation") -> None:
     """Tells the model, once, about results that subagents had left when kode was stopped, and ends
     the records of subagents that nobody waits for. Raises: StorageError."""
-    last = conversation.last
-    if last.is_finished if last is not None else conversation.begun_by != "resume":
-        return
     folder = conversation.agents_folder
     if any(job.work for job in conversation.commands.list_running()) or not folder.is_dir():
         return
@@ -298,16 +296,17 @@ async def _expand_command(
 
 def _describe_mode(conversation: "Conversation") -> tuple[Text, ...]:
     """What the model must know about the mode; records a changed plan. Raises: StorageError."""
-    plan, entries = conversation.plan.text, effective(conversation.session.entries)
+    session, agent = conversation.context.session, conversation.agent
+    plan, entries = Plan(agent.place.plan).text, effective(session.entries)
     known = _find_known_plan(entries)
     if plan != known and without_ticks(plan) != without_ticks(known):
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
         note = edited if plan.strip() else "[The person dropped the plan.]"
-        conversation.session.append(PlanEntry(text=plan), NoteEntry(text=note))
-    mode, planning = conversation.gate.state.mode, Text(text=template("plan"), source="note")
+        session.append(PlanEntry(text=plan), NoteEntry(text=note))
+    mode, planning = agent.gate.state.mode, Text(text=template("plan"), source="note")
     if mode == "plan":
         return (planning,)
-    last = conversation.session.turn
+    last = session.turn
     if last is None or planning not in last.parts:
         return ()
     return (Text(text=f"[The mode is now {mode}: changes are possible again.]", source="note"),)

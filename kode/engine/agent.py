@@ -4,7 +4,6 @@
 """
 
 import asyncio
-from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -31,28 +30,6 @@ REPLIES = 5  # recent replies that count, by their median, so that one long wait
 
 
 @dataclass
-class Pace:
-    """The pace of one model in this process, from its replies."""
-
-    rates: deque[float] = field(default_factory=lambda: deque(maxlen=REPLIES))
-    """Written tokens per second, for each reply."""
-
-    def note(self, usage: Usage | None, seconds: float) -> None:
-        """Records a reply that took this many seconds."""
-        if usage is not None and usage.output_tokens and seconds > 0:
-            read = usage.input_tokens - usage.cached_tokens
-            self.rates.append((usage.output_tokens + read * READ_SHARE) / seconds)
-
-    def expected_s(self, input_tokens: int, output_tokens: int) -> float:
-        """How long a reply of these sizes should take; 0.0 before the first measurement."""
-        if not self.rates:
-            return 0.0
-        rates, middle = sorted(self.rates), len(self.rates) // 2
-        median = (rates[middle] + rates[~middle]) / 2
-        return (output_tokens + input_tokens * READ_SHARE) / median
-
-
-@dataclass
 class Spend:
     """What this process has spent: replies, compactions, memory and subagents. With the rest of the
     tree's spending, it counts against one budget for a parent and its subagents."""
@@ -70,16 +47,30 @@ class Spend:
     """When the current turn must end, by `time.monotonic`; None: no limit."""
     shared: SharedBudget | None = None
     """The budget shared with kodes outside this tree."""
-    paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
-    """Model name → how fast it has answered."""
+    paces: dict[str, list[float]] = field(default_factory=dict)
+    """Model name → written tokens per second, for each of its last replies."""
 
-    def count_request(self, usage: Usage, cost_usd: float | None) -> None:
-        """Counts a request; an unknown price (None) counts only tokens. Raises: StorageError if the
-        shared budget cannot be written."""
+    def count_request(
+        self, usage: Usage, cost_usd: float | None, model: str = "", seconds: float = 0.0
+    ) -> None:
+        """Counts a request; an unknown price (None) counts only tokens. `seconds` is how long the
+        model took, 0.0 if unknown. Raises: StorageError if the shared budget cannot be written."""
         self.usage += usage
         self.cost_usd += cost_usd or 0.0
         if self.shared is not None:
             self.shared.add(cost_usd or 0.0)
+        if usage.output_tokens and seconds > 0:
+            read = usage.input_tokens - usage.cached_tokens
+            pace = (usage.output_tokens + read * READ_SHARE) / seconds
+            self.paces[model] = [*self.paces.get(model, ()), pace][-REPLIES:]
+
+    def expected_s(self, model: str, input_tokens: int, output_tokens: int) -> float:
+        """How long a reply of these sizes should take; 0.0 before the model's first reply."""
+        paces = sorted(self.paces.get(model, ()))
+        if not paces:
+            return 0.0
+        median = (paces[len(paces) // 2] + paces[~(len(paces) // 2)]) / 2
+        return (output_tokens + input_tokens * READ_SHARE) / median
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +101,6 @@ class Agent:
     """Whether the vendor's server may search the web."""
     small_model: Provider | None = None
     """The model that the person named for small work."""
-    cost_usd: Callable[[Usage], float | None]
-    """Tokens of a request → its cost; None if the model's price is unknown."""
     spend: Spend
     tool_format: ToolFormat = "kode"
     """The form in which tools for files are offered."""
@@ -123,7 +112,7 @@ class Agent:
     """Records which files hold text from sessions that had read outside text."""
     interceptors: tuple[Interceptor, ...] = ()
     """Judge each call in this order, before the gate."""
-    around: Around = lambda action, run: run()
+    around: Around | None = None
     """Runs each call that the gate has approved: see `tool.Around`."""
     before_compaction: Callable[[bool, str], Awaitable[str]] | None = None
     """(whether a person asked, their wish for the note) → the wish to use."""

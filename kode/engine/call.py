@@ -20,7 +20,8 @@ import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import filterfalse, groupby, repeat
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from kode import durable, paths
@@ -35,7 +36,7 @@ from kode.events import Denial, Event, Notice, ToolFinished, ToolOutput as Outpu
 from kode.extensions.familiar_calls import find_called_tool, translate_arguments as translate
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.plain_text import fence_text
-from kode.session.entries import MessageEntry
+from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import find_unreported, notes_on, text_by_id
 from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep, parse_arguments
 from kode.values import dataclass, field, fields, replace
@@ -44,8 +45,9 @@ from kode.workplace import real_path, to_host
 MAX_RESULT_CHARS = 60_000  # a safety net over the tools' own limits
 NOTE_CHARS = 500  # room for what a tool says below its result
 SUMMARY_CHARS = 100  # one line
+PATH_LABEL = re.compile(r"path:\s*|\s+")
 MAX_CHANGE_CHARS = 500  # of a changed call in the line about it; the session has all of it
-WORK = ("edit", "run", "fetch", "mcp", "delegate")  # effects of calls that do more than read
+WORK = {"edit", "run", "fetch", "mcp", "delegate"}  # effects of calls that do more than read
 SHOWN = {each.name for each in fields(ToolOutput)} & {each.name for each in fields(ToolFinished)}
 """The fields of a call's output that the event of its end has, too."""
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
@@ -77,6 +79,10 @@ class CallProgress:
     """What a command had printed before it was stopped."""
     start: ToolStarted | None = None
     """How its start was announced, if it was."""
+    is_by_person: bool = False
+    """Whether the person's own command made it: the session gets no result."""
+    is_recorded: bool = False
+    """Whether its result is on disk."""
 
     @cached_property
     def tool(self) -> Tool | None:
@@ -90,7 +96,7 @@ class CallProgress:
 
     @property
     def subject(self) -> str:
-        subjects = dict.fromkeys([action.subject for action in self.actions])
+        subjects = dict.fromkeys(map(attrgetter("subject"), self.actions))
         return mask(", ".join(subjects), self.agent.secrets)
 
     def finish(self, output: ToolOutput, *, stopped: bool = False) -> ToolFinished:
@@ -113,40 +119,34 @@ class CallProgress:
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
     without a result get one that says so. Raises: StorageError."""
-    waiting = {call.id: CallProgress(call, run.agent) for call in calls}
+    all_calls = [*map(CallProgress, calls, repeat(run.agent))]
     run.result_chars, run.calls_left = room_for_results(run.agent, run.context), len(calls)
-
-    async def run_one(progress: CallProgress) -> None:
-        result, output = await _run_call(run, progress)
-        # No await from here on: what is shown is recorded, and what is recorded is shown.
-        _record(run, result, *output.pictures, ended_job=output.ended_job)
-        del waiting[progress.call.id]
-        run.emit(progress.finish(output))
 
     def find_company(progress: CallProgress) -> str:
         """A key: neighbouring calls with the same key run concurrently."""
         return "" if progress.tool and progress.tool.parallel else progress.call.id
 
     try:
-        for _, group in groupby([*waiting.values()], key=find_company):
+        for _, group in groupby(all_calls, key=find_company):
             async with asyncio.TaskGroup() as tasks:
                 for progress in group:
-                    tasks.create_task(run_one(progress))
+                    tasks.create_task(_run_call(run, progress))
     except ExceptionGroup as faults:  # the first has cancelled the others
         raise faults.exceptions[0] from None
     finally:
-        if waiting:
-            _record_cut_calls(run, waiting.values())
+        if waiting := [*filterfalse(attrgetter("is_recorded"), all_calls)]:
+            _record_cut_calls(run, waiting)
 
 
 def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
     """Records results, with what else is news to the model; they tell the end of `ended_job`."""
     unreported = find_unreported(run.context.session.entries)
-    others_ended = [it for it in unreported if getattr(it, "name", None) != ended_job]
-    if others_ended:
-        text = mask("\n".join(note.text for note in notes_on(others_ended)), run.agent.secrets)
-        result = replace(result, text=f"{result.text}\n\n{text}")
-    ids = tuple([entry.id for entry in unreported])
+    if unreported:
+        others_ended = [it for it in unreported if getattr(it, "name", None) != ended_job]
+        notes = "\n".join(note.text for note in notes_on(others_ended))
+        text = f"{result.text}\n\n{mask(notes, run.agent.secrets)}" if notes else result.text
+        result = replace(result, text=text)
+    ids = tuple(map(attrgetter("id"), unreported))
     run.record(MessageEntry(role="tool", parts=(result, *others), notes_of=ids))
 
 
@@ -167,7 +167,7 @@ def _make_cut_result(run: Run, progress: CallProgress) -> ToolResult:
     if output is not None:
         text = mask("\n".join((STOPPED, output.text, *output.notes)), run.agent.secrets)
         if output.untrusted:
-            run.untrusted.append(output.untrusted)
+            run.untrusted.append(TaintEntry(source=output.untrusted))
             text = fence_text(text, output.untrusted)
     return failure_of(progress.call, text, cut="interrupted")
 
@@ -175,17 +175,13 @@ def _make_cut_result(run: Run, progress: CallProgress) -> ToolResult:
 async def run_person_call(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
     """Runs a call made by the person's own command like one of the model: the gate decides, events
     are emitted. Of the result only the outside sources are recorded. Raises: StorageError."""
-    progress = CallProgress(call, run.agent)
     run.result_chars, run.calls_left = room_for_results(run.agent, run.context), 1
-    result, output = await _run_call(run, progress)
-    if run.untrusted:
-        run.record()
-    run.emit(progress.finish(output))
+    result, output = await _run_call(run, CallProgress(call, run.agent, is_by_person=True))
     return result, output.pictures
 
 
 async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolOutput]:
-    """The result of a call, as it is recorded, and its output, as it is shown."""
+    """Runs a call; returns its result, as it is recorded, and its output, as it is shown."""
     progress.share = min(MAX_RESULT_CHARS, run.result_chars // max(1, run.calls_left))
     run.result_chars, run.calls_left = run.result_chars - progress.share, run.calls_left - 1
     try:
@@ -204,17 +200,27 @@ async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolO
         summary = f"internal error in kode. {report(fault) if report else ''}".rstrip()
         output = ToolOutput(text=text, summary=summary)
     progress.untrusted = getattr(progress.error, "untrusted", "") or progress.untrusted
-    return await _finish_call(run, progress, output)
+    result, output = await _finish_call(run, progress, output)
+    # No await from here on: what is shown is recorded, and what is recorded is shown.
+    if not progress.is_by_person:
+        _record(run, result, *output.pictures, ended_job=output.ended_job)
+        progress.is_recorded = True
+    elif run.untrusted:
+        run.record()
+    run.emit(progress.finish(output))
+    return result, output
 
 
 async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
     """Announces a call once all its actions are allowed. Raises: ToolError, ToolRefused."""
     _parse_call(progress)
     progress.actions = [*map(partial(_check_action, run.agent), progress.actions)]
-    if not {action.effect for action in progress.actions}.isdisjoint(WORK):
+    if not WORK.isdisjoint(map(attrgetter("effect"), progress.actions)):
         progress.effects = set(map(_effect_of, progress.actions))
-    commands = [await _judge_action(run, action, progress) for action in progress.actions]
-    progress.actions = [command.action for command in commands]
+    commands = list[AllowedCommand]()
+    for action in progress.actions:
+        commands.append(await _judge_action(run, action, progress))
+    progress.actions = [*map(attrgetter("action"), commands)]
     for command in commands if len(commands) > 1 else ():
         if preview := command.action.tool.preview:  # either all can be done, or none is
             preview(command.context, command.action.arguments)
@@ -222,7 +228,7 @@ async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
     progress.start = ToolStarted(call_id=progress.call.id, name=name, subject=subject)
     run.emit(progress.start)
     progress.started = time.monotonic()
-    if {command.context.decision.only_reads for command in commands} == {True}:
+    if progress.effects and all(command.context.decision.only_reads for command in commands):
         progress.effects = set()
     return commands
 
@@ -245,8 +251,10 @@ def _parse_call(progress: CallProgress) -> None:
 def _check_action(agent: Agent, action: Action) -> Action:
     tool, path = action.tool, ""
     is_about_files = tool.effect in ("read", "edit")
-    plain = _strip_path_label(agent, action.arguments) if is_about_files else action.arguments
-    arguments = tool.check(plain)
+    arguments = action.arguments
+    if is_about_files and PATH_LABEL.match(str(arguments.get("path"))):
+        arguments = _strip_path_label(agent, arguments)
+    arguments = tool.check(arguments)
     if is_about_files and "path" in arguments:
         with contextlib.suppress(OSError, ValueError):  # impossible: left for the tool to refuse
             path = real_path(agent.place, arguments["path"] or "")
@@ -255,14 +263,12 @@ def _check_action(agent: Agent, action: Action) -> Action:
 
 def _strip_path_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Drops the `path:` that small models write before a path, if only a file without it exists."""
-    path, place = arguments.get("path"), agent.place
-    path = path if isinstance(path, str) else ""
-    plain = path.removeprefix("path:").lstrip()
-    if plain != path:
-        with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
-            full = [to_host(place, str(place.cwd / paths.expand_path(it))) for it in (path, plain)]
-            if plain and [*map(os.path.lexists, full)] == [False, True]:
-                return {**arguments, "path": plain}
+    path, place = str(arguments["path"]), agent.place
+    plain = PATH_LABEL.sub("", path, count=1)
+    with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
+        full = [to_host(place, str(place.cwd / paths.expand_path(it))) for it in (path, plain)]
+        if plain and [*map(os.path.lexists, full)] == [False, True]:
+            return {**arguments, "path": plain}
     return arguments
 
 
@@ -367,7 +373,8 @@ async def _run_action(run: Run, progress: CallProgress, command: AllowedCommand)
     runs_programs = action.tool.effect in ("run", "mcp", "delegate") and not decision.only_reads
     if runs_programs:  # before the run, so that it counts even if the call is cut short
         run.evidence.record_step(WorkStep(ran_programs=True))
-    output = await agent.around(action, partial(run_tool, command))
+    run_it = partial(run_tool, command)
+    output = await (run_it() if agent.around is None else agent.around(action, run_it))
     if action.change:
         output = replace(output, notes=(*output.notes, f"[{action.change}]"))
     # Of a line that changed files and ran programs, nothing tells which came last.
@@ -377,7 +384,7 @@ async def _run_action(run: Run, progress: CallProgress, command: AllowedCommand)
     step = WorkStep(checks=output.checks, is_edit=is_edit, ran_programs=runs_programs or is_watched)
     run.note_work(output.files_changed, output.agent_steps or (step,))
     well = (None, 0, 1) if line is not None and line.exit_one_is_answer else (None, 0)
-    if output.exit_status not in well or any(status for _, status in output.checks):
+    if output.exit_status not in well or any(map(itemgetter(1), output.checks)):
         progress.has_failed = True
     source = progress.untrusted or output.untrusted
     progress.untrusted = source or agent.marks.find_source(output.files_read)
@@ -409,12 +416,13 @@ async def _finish_call(
     run: Run, progress: CallProgress, output: ToolOutput
 ) -> tuple[ToolResult, ToolOutput]:
     agent, call, source = run.agent, progress.call, progress.untrusted
-    output = _mask_all(output, agent.secrets)
+    output = _mask_all(output, agent.secrets) if agent.secrets else output
     _note_effects(run, progress, output)
     if source:
-        run.untrusted.append(source)
-    agent.marks.record((*output.files_changed, *agent.undo.changed_by_commands), source)
-    agent.undo.changed_by_commands.clear()
+        run.untrusted.append(TaintEntry(source=source))
+    if changed := (*output.files_changed, *agent.undo.changed_by_commands):
+        agent.marks.record(changed, source)
+        agent.undo.changed_by_commands.clear()
     text, *cut = _clip_to_share(agent, progress, output.text)
     output = replace(
         output,
@@ -442,8 +450,6 @@ async def _finish_call(
 
 
 def _mask_all(output: ToolOutput, values: tuple[str, ...]) -> ToolOutput:
-    if not values:
-        return output
     hide = partial(mask, values=values)
     return replace(
         output,
@@ -460,12 +466,13 @@ def _mask_all(output: ToolOutput, values: tuple[str, ...]) -> ToolOutput:
 
 def _note_effects(run: Run, progress: CallProgress, output: ToolOutput) -> None:
     """Notes which effects of a call were refused, and which took place."""
-    denials = [_make_denial(progress.name, progress.subject, it, ()) for it in output.refusals]
-    run.denials += denials
-    effects, edits = progress.effects, {("edit", path) for path in output.files_changed}
-    run.evidence.note_effects(edits if denials or progress.error else edits | effects)
-    for effect in effects if denials and output.refusals[0].by != "mode" else ():
-        run.evidence.refuse(effect, denials, output.lost)
+    effects, edits = progress.effects, {*zip(repeat("edit"), output.files_changed)}
+    run.evidence.note_effects(edits if output.refusals or progress.error else edits | effects)
+    if output.refusals:
+        denials = [_make_denial(progress.name, progress.subject, it, ()) for it in output.refusals]
+        run.denials += denials
+        for effect in effects if output.refusals[0].by != "mode" else ():
+            run.evidence.refuse(effect, denials, output.lost)
 
 
 def _clip_to_share(agent: Agent, progress: CallProgress, text: str) -> tuple[str, ...]:

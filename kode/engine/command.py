@@ -44,7 +44,8 @@ class AllowedCommand:
 
     async def run(self, wrap: "WrapCommand | None" = None) -> ToolOutput:
         """Runs its tool, in the sandbox if `wrap` is given. Raises: what the tool raises."""
-        started, context = time.monotonic(), replace(self.context, wrap_command=wrap)
+        started, context = time.monotonic(), self.context
+        context = context if wrap is None else replace(context, wrap_command=wrap)
         output = await self.action.tool.run(context, self.action.arguments)
         output = ToolOutput(text=output) if isinstance(output, str) else output
         return replace(output, ran_s=time.monotonic() - started)

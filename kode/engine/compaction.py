@@ -27,6 +27,7 @@ from kode.messages import (
 )
 from kode.prompts import compaction_prompt
 from kode.provider import ModelInfo, Request
+from kode.providers.models import cost_usd
 from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
 from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, visible_messages
@@ -95,11 +96,10 @@ async def ask_aside(agent: Agent, session: Session, request: Request, purpose: s
     for _ in range(2):
         reply = await ask_model(agent, request, no_emit, [])
         if reply.usage is not None:
-            cost_usd, model = agent.cost_usd(reply.usage), reply.model or agent.provider.model
-            agent.spend.count_request(reply.usage, cost_usd)
-            session.append(
-                UsageEntry(purpose=purpose, usage=reply.usage, cost_usd=cost_usd, model=model)
-            )
+            usage, cost = reply.usage, cost_usd(agent.provider.info, reply.usage)
+            model = reply.model or agent.provider.model
+            agent.spend.count_request(usage, cost)
+            session.append(UsageEntry(purpose=purpose, usage=usage, cost_usd=cost, model=model))
         mark_search(session, reply)
         if not (calls := calls_of(reply)):
             break

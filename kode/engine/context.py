@@ -1,6 +1,6 @@
 """Builds what the model gets: the system prompt, the tools, and messages that fit its window.
 
-Memory, project files and compaction enter the loop through `prepare_request` alone. What is sent
+Memory, project files and compaction enter the loop through this module alone. What is sent
 is a pure function of the session's entries: each decision made here becomes an entry first.
 
 A compaction keeps the newest exchange and replaces older messages by a note. The note is asked for
@@ -19,7 +19,7 @@ from kode.errors import LARGER_WINDOW, KodeError
 from kode.events import ContextReduced, Emit, Working
 from kode.memory.contract import Drop, InjectReason
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of, user_message
-from kode.provider import Request, ToolSpec
+from kode.provider import ModelInfo, Request, ToolSpec
 from kode.session.entries import (
     CompactionEntry,
     RequestEntry,
@@ -68,7 +68,7 @@ class Context:
     news: tuple[SectionUpdateEntry, ...] = ()
     """The changed sections that the next message tells the model of."""
     opening: Mapping[str, str] = field(default_factory=dict)
-    """The sections that messages must contain, by name; see `missing_opening`."""
+    """The sections that messages must contain, by name; see `missing_sections`."""
     pending_memory: Text | None = None
     """Memory's text to send before the next user message."""
     known_tokens: int = 0
@@ -106,7 +106,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     if agent.small and (beginning is None or "memory" not in beginning.sections):
         # In the system prompt, memory would precede the tools, which distract a weak model.
         now = {"memory": memory} if memory else {}
-        memory, section = "", _missing_sections(session, "memory", now).get("memory", "")
+        memory, section = "", "".join(it.text for it in missing_sections(session, "memory", now))
     first = "\n\n".join(filter(None, (section, injection.first_user)))
     name = "memory" if section else "recall" if agent.small else ""
     pending = Text(text=first, source="memory", section_name=name)
@@ -152,21 +152,15 @@ def section_changes(
     )
 
 
-def describe_news(entry: SectionUpdateEntry) -> str:
-    """The text that tells the model about a changed section."""
-    return f"{HEADINGS[entry.section]}\n{entry.text or 'There is nothing in it any more.'}"
+def describe_news(entry: SectionUpdateEntry) -> Text:
+    """What tells the model about a changed section."""
+    text = entry.text or "There is nothing in it any more."
+    return Text(text=f"{HEADINGS[entry.section]}\n{text}", source="news")
 
 
-def missing_opening(context: Context) -> tuple[Text, ...]:
-    """The opening sections that the messages lack, for the next message."""
-    missing = _missing_sections(context.session, "opening", context.opening)
-    return tuple(
-        Text(text=text, source="opening", section_name=name) for name, text in missing.items()
-    )
-
-
-def _missing_sections(session: Session, source: str, now: Mapping[str, str]) -> dict[str, str]:
-    """Section name → the text that the messages lack, or a notice if the section is gone."""
+def missing_sections(session: Session, source: str, now: Mapping[str, str]) -> list[Text]:
+    """What the messages lack of the sections from a source (name → text) as they are `now`, for the
+    next message: the text of each that is new or has changed, a notice of each that is gone."""
     sent: dict[str, str] = {}
     for message in reversed(session.messages):
         for part in message.parts:
@@ -175,12 +169,13 @@ def _missing_sections(session: Session, source: str, now: Mapping[str, str]) -> 
     missing = {
         name: text
         for name, text in now.items()
-        if sent.pop(name, "") not in (text, redact(text))  # a session's file holds no keys
+        # A session's file holds no keys.
+        if (before := sent.pop(name, "")) != text and before != redact(text)
     }
     for name, text in sent.items():
         if text != (end := text.partition("\n")[0] + "\n" + NO_LONGER):
             missing[name] = end
-    return missing
+    return [Text(text=text, source=source, section_name=name) for name, text in missing.items()]
 
 
 def record_pending(context: Context) -> None:
@@ -214,17 +209,10 @@ async def prepare_request(agent: Agent, context: Context, emit: Emit) -> Request
     Raises: KodeError after compactions that freed nothing; ProviderError from the summary's
     request; StorageError.
     """
-    info, messages = agent.provider.info, context.session.messages
-    if _outgrows_memory_window(agent, context):
-        drop = await agent.memory.before_drop(list(messages), "window")
-        if drop.keep is not None:
-            await compact(agent, context, emit, drop)
-        else:  # memory is asked again once the session has grown, not before every request
-            context.memory_declined_at = len(messages)
+    info, session, tokens = agent.provider.info, context.session, context_tokens(context)
     limit = int(info.context_window * agent.config.context.compact_at)
-    while context_tokens(context) > limit and _can_free(agent, context):
-        await compact(agent, context, emit)
-    session = context.session
+    while tokens > limit and _can_free(agent, context, tokens):
+        tokens = (await compact(agent, context, emit)).tokens_after
     session.append(
         RequestEntry(
             provider=agent.provider.name,
@@ -233,27 +221,29 @@ async def prepare_request(agent: Agent, context: Context, emit: Emit) -> Request
             begins_process=not session.has_requested,
         )
     )
-    return _make_request(agent, context)
+    return _make_request(agent, context, tokens)
 
 
 async def answer_question(agent: Agent, context: Context, question: str) -> str:
     """Answers a question from the conversation, even while a turn runs, and adds neither question
     nor answer to it; the request begins like the turn's. Raises: ProviderError; StorageError."""
-    request, messages = _make_request(agent, context), [*context.session.messages]
+    request = _make_request(agent, context, context_tokens(context))
+    messages = [*context.session.messages]
     add_message(messages, [], user_message(f"{QUESTION}\n\n{question}", "note"))
     request = replace(request, messages=messages, answer_schema=None, aside=True)
     return await compaction.ask_aside(agent, context.session, request, "question")
 
 
-def _make_request(agent: Agent, context: Context) -> Request:
+def _make_request(agent: Agent, context: Context, tokens: int) -> Request:
     session, info = context.session, agent.provider.info
     # Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
     # the window together with its limit.
-    room = max(int(info.context_window * LEAST_OUTPUT_SHARE), _free_tokens(agent, context))
+    room = max(int(info.context_window * LEAST_OUTPUT_SHARE), _free_tokens(info, tokens))
+    beginning = session.beginning or SystemEntry(sections={}, tools=())
     return Request(
-        system=session.system,
+        system=beginning.text,
         messages=session.messages,
-        tools=context.specs,
+        tools=beginning.tools,
         max_output_tokens=max(1, min(info.max_output_tokens, room)),
         small=agent.small,
         effort=agent.effort,
@@ -264,30 +254,30 @@ def _make_request(agent: Agent, context: Context) -> Request:
     )
 
 
-def _can_free(agent: Agent, context: Context) -> bool:
+def _can_free(agent: Agent, context: Context, tokens: int) -> bool:
     """Whether messages precede the newest exchange, or the free tokens are too few for a reply."""
     messages = context.session.messages
     first_parts = messages[0].parts if messages else ()
     begins_with_note = any(getattr(part, "source", "") == "compaction" for part in first_parts)
-    least = int(agent.provider.info.context_window * LEAST_OUTPUT_SHARE)
+    info = agent.provider.info
     is_old = compaction.find_newest_exchange(messages) > begins_with_note
-    return is_old or _free_tokens(agent, context) < least
+    least = int(info.context_window * LEAST_OUTPUT_SHARE)
+    return is_old or _free_tokens(info, tokens) < least
 
 
 def room_for_results(agent: Agent, context: Context) -> int:
     """The characters that the results of one reply's calls may have: a fifth of the window, or less
     if a compaction would otherwise have no room to ask for its note after them."""
-    info = agent.provider.info
+    info, used = agent.provider.info, context_tokens(context)
     window = info.context_window
-    free = _free_tokens(agent, context) - compaction.note_tokens(info) - compaction.QUESTION_TOKENS
+    free = _free_tokens(info, used) - compaction.note_tokens(info) - compaction.QUESTION_TOKENS
     tokens = max(window * LEAST_RESULTS_SHARE, min(window * RESULTS_SHARE, free))
     return chars_of(tokens / context.token_scale)
 
 
-def _free_tokens(agent: Agent, context: Context) -> int:
+def _free_tokens(info: ModelInfo, used: int) -> int:
     """The tokens that are still free in the window, less the reserve of `SPARE_SHARE`."""
-    window = agent.provider.info.context_window
-    return int(window * (1 - SPARE_SHARE)) - context_tokens(context)
+    return int(info.context_window * (1 - SPARE_SHARE)) - used
 
 
 async def compact(
@@ -331,7 +321,8 @@ async def compact(
     before = compaction.messages_before(session, tail)
     summary = drop.recap
     if summary is None:
-        free, request = _free_tokens(agent, context), _make_request(agent, context)
+        free = _free_tokens(agent.provider.info, before_tokens)
+        request = _make_request(agent, context, before_tokens)
         summary = await compaction.write_note(agent, session, request, wish or "", free)
     room = int(min(agent.config.context.keep_user_tokens, window / 5) * share)
     work = compaction.list_used_files(agent, [*before, *tail])
@@ -373,14 +364,21 @@ async def reduce_after_overflow(
     await compact(agent, context, emit)
 
 
-def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
-    """Whether there are more messages than memory leaves unprocessed, in any window."""
+async def drop_for_memory(agent: Agent, context: Context, emit: Emit) -> None:
+    """Compacts if there are more messages than memory leaves unprocessed, in any window, and memory
+    agrees. Raises as `compact`."""
     window, messages = agent.memory.message_window, context.session.messages
-    declined_at = context.memory_declined_at
-    if window is None or len(messages) < declined_at + window:
-        return False
+    if window is None or len(messages) < context.memory_declined_at + window:
+        return
     # User messages and final answers, not tool traffic.
-    return sum(bool(text_of(m)) and not calls_of(m) for m in messages if m.role != "tool") > window
+    said = sum(bool(text_of(m)) and not calls_of(m) for m in messages if m.role != "tool")
+    if said <= window:
+        return
+    drop = await agent.memory.before_drop(list(messages), "window")
+    if drop.keep is not None:
+        await compact(agent, context, emit, drop)
+    else:  # memory is asked again once the session has grown, not in every turn
+        context.memory_declined_at = len(messages)
 
 
 def is_compactable(agent: Agent, context: Context) -> bool:

@@ -5,10 +5,11 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from operator import itemgetter
 
 from kode.engine.agent import Agent
 from kode.engine.context import Context
-from kode.errors import ProviderError
 from kode.events import Check, Checked, Denial, Emit
 from kode.messages import Text, ToolCall, Usage, cut_list, shorten
 from kode.session.entries import Entry, TaintEntry
@@ -22,6 +23,10 @@ REMINDER = (
     "[Call {count} of {name} with the same arguments and the same result, and nothing new in "
     "between: another one will not help. Use what the result says, change the arguments, take "
     "another tool, or give your answer. To wait for something, wait inside one command.]"
+)
+CIRCLE = (
+    f"The model called {{name}} {END_AT} times with the same arguments and the same result, and "
+    "the turn was ended. Ask for a smaller step or in other words, or use another model."
 )
 NOT_RUN = (126, 127)  # bash's exit statuses for a program that it could not run or find
 NOTHING_SELECTED = 5
@@ -57,8 +62,8 @@ class Evidence:
 
     def find_refused(self) -> tuple[Denial, ...]:
         """What was refused and not done since, in order."""
-        denials = [denial for _, group in self._refused.values() for denial in group]
-        return tuple(dict.fromkeys(denials))
+        groups = map(itemgetter(1), self._refused.values())
+        return tuple(dict.fromkeys(chain.from_iterable(groups)))
 
     def record_step(self, step: WorkStep) -> None:
         """Records what a call, or a subagent, did."""
@@ -124,7 +129,7 @@ class Repeats:
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """How often each (name, arguments, result) occurred since something new happened."""
     circling: str = ""
-    """The tool that was called too often."""
+    """The tool that was called too often, if any: the turn ends."""
 
     def count_call(self, call: ToolCall, result: str) -> str:
         """Counts a call with its result. Returns a warning to add for the model, or ""."""
@@ -135,15 +140,6 @@ class Repeats:
         count = self.counts[key]
         self.circling = call.name if count >= END_AT else self.circling
         return REMINDER.format(count=count, name=call.name) if count >= REMIND_AT else ""
-
-    def refuse_repeats(self) -> None:
-        """Raises: ProviderError once a call was repeated too often."""
-        if self.circling:
-            raise ProviderError(
-                f"The model called {self.circling} {END_AT} times with the same arguments and the "
-                "same result, and the turn was ended. Ask for a smaller step or in other words, or "
-                "use another model."
-            )
 
 
 @dataclass(kw_only=True)
@@ -172,7 +168,7 @@ class Run:
     files_changed: dict[str, None] = field(default_factory=dict)
     denials: list[Denial] = field(default_factory=list)
     repeats: Repeats = field(default_factory=Repeats)
-    untrusted: list[str] = field(default_factory=list)
+    untrusted: list[TaintEntry] = field(default_factory=list)
     """Outside sources that were read but are not on disk yet."""
     result_chars: int = 0
     """Characters that the remaining results of the newest reply's calls may have."""
@@ -189,6 +185,5 @@ class Run:
     def record(self, *entries: Entry) -> None:
         """Records entries, preceded by the outside sources in `untrusted`, which it clears. Raises:
         StorageError."""
-        taints = [TaintEntry(source=source) for source in self.untrusted]
-        self.context.session.append(*taints, *entries)
+        self.context.session.append(*self.untrusted, *entries)
         self.untrusted.clear()

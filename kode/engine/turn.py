@@ -13,7 +13,7 @@ always be sent to a model again.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from kode.engine.agent import Agent
@@ -22,13 +22,14 @@ from kode.engine.context import (
     compact,
     context_tokens,
     describe_news,
-    missing_opening,
+    drop_for_memory,
+    missing_sections,
     prepare_request,
     record_pending,
     reduce_after_overflow,
 )
 from kode.engine.reply import ask_model, mark_search
-from kode.engine.run import Run
+from kode.engine.run import CIRCLE, Run
 from kode.engine.tokens import chars_of, clip_middle
 from kode.errors import (
     ContextOverflow,
@@ -54,6 +55,7 @@ from kode.messages import (
     user_message,
 )
 from kode.provider import Request
+from kode.providers.models import cost_usd
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
 from kode.session.messages import find_unreported, notes_on, visible_messages
@@ -177,12 +179,13 @@ def _record_text(
     context, session = run.context, run.context.session
     unreported = find_unreported(session.entries)
     record_pending(context)
-    if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
+    if "outside" in [getattr(part, "source", "") for part in attachments]:
         session.append(TaintEntry(source="an attached or piped text"))
-    news = tuple(Text(text=describe_news(entry), source="news") for entry in context.news)
+    news = tuple(map(describe_news, context.news))
     name = "recall" if run.agent.small else ""
     memory = (Text(text=recalled, source="memory", section_name=name),) if recalled else ()
-    parts = (*missing_opening(context), *news, *memory, *notes_on(unreported), *attachments)
+    opening = missing_sections(session, "opening", context.opening)
+    parts = (*opening, *news, *memory, *notes_on(unreported), *attachments)
     session.begin_prompt(text, typed, parts, unreported)
     if news:
         session.append(*context.news)
@@ -192,6 +195,7 @@ def _record_text(
 
 async def _run_steps(run: Run) -> None:
     trouble, in_a_row, was_silent = "", 0, False
+    await drop_for_memory(run.agent, run.context, run.emit)
     while True:
         _check_limits(run)
         message = await _ask_step(run)
@@ -201,10 +205,11 @@ async def _run_steps(run: Run) -> None:
         in_a_row = in_a_row + 1 if trouble == before else 1
         if trouble:
             _handle_trouble(run, message, trouble, in_a_row)
-        elif calls:
+            continue
+        if calls:
             await run_calls(run, calls)
-            run.repeats.refuse_repeats()
-            _record_steering(run)
+            if run.repeats.circling:
+                raise ProviderError(CIRCLE.format(name=run.repeats.circling))
         else:
             run.answer = text_of(message)
             if message.stop == "end" and not run.answer.strip() and not was_silent:
@@ -212,8 +217,10 @@ async def _run_steps(run: Run) -> None:
                 run.context.session.append_message(user_message(SILENT, "note"))
                 continue
             _check_answer(run, message)
-            if not _record_steering(run):
-                return
+        if steering := run.steering():
+            _record_steering(run, steering)
+        elif not calls:
+            return
 
 
 def _handle_trouble(run: Run, message: Message, trouble: str, in_a_row: int) -> None:
@@ -233,14 +240,12 @@ def _handle_trouble(run: Run, message: Message, trouble: str, in_a_row: int) -> 
         raise ProviderError(advice.format(model=model))
 
 
-def _record_steering(run: Run) -> bool:
-    """Records what the person typed since the last step; returns whether there was any."""
-    texts = run.steering()
+def _record_steering(run: Run, texts: Iterable[Text]) -> None:
+    """Records what the person typed since the last step."""
     for text in texts:
         message = Message(role="user", parts=(replace(text, source="steering"),))
         run.context.session.append_message(message)
         run.emit(Steered(text=text.text))
-    return bool(texts)
 
 
 def _check_answer(run: Run, message: Message) -> None:
@@ -289,14 +294,13 @@ async def _ask_step(run: Run) -> Message:
             if not await _try_recovery(run, fault, faults[type(fault)], request):
                 _record_partial(run, "".join(streamed))
                 raise
-    usage, session = message.usage or Usage(), context.session
-    agent.spend.paces[agent.provider.model].note(usage, time.monotonic() - asked_at)
+    usage, session, seconds = message.usage or Usage(), context.session, time.monotonic() - asked_at
     mark_search(session, message)
-    cost_usd, before_usd = agent.cost_usd(usage), run.cost_usd
-    session.append_message(message, cost_usd)
+    cost, before = cost_usd(agent.provider.info, usage), run.cost_usd
+    session.append_message(message, cost)
     run.usage += usage
-    run.cost_usd = None if cost_usd is None or before_usd is None else before_usd + cost_usd
-    agent.spend.count_request(usage, cost_usd)
+    run.cost_usd = None if cost is None or before is None else before + cost
+    agent.spend.count_request(usage, cost, agent.provider.model, seconds)
     if usage.input_tokens:  # the count includes the reply
         context.known_tokens = usage.input_tokens + usage.output_tokens
         context.known_messages = len(session.messages)
@@ -304,7 +308,7 @@ async def _ask_step(run: Run) -> Message:
         Replied(
             message=message,
             usage=usage,
-            cost_usd=cost_usd,
+            cost_usd=cost,
             context_tokens=context_tokens(context),
             context_window=agent.provider.info.context_window,
         )

@@ -16,7 +16,7 @@ allowed it, by an answer or by a rule for every part that does more than read, o
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode.git import git_folder_above
@@ -24,7 +24,7 @@ from kode.messages import RefusedBy, shorten
 from kode.permissions import places, rules as grammar
 from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
-from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor, Tool
+from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor
 from kode.values import dataclass, replace
 from kode.workplace import Workplace, is_below, to_command, to_host
 
@@ -52,14 +52,15 @@ _INSTEAD = {
 class Call:
     """A tool call, with everything that the decision about it depends on."""
 
-    rules: Rules
-    mode: PermissionMode
-    tool: Tool
-    arguments: Mapping[str, Any]
+    rules: Rules = Rules()
+    mode: PermissionMode = "ask"
+    action: Action
     place: Workplace
     where: places.PathRules
     """The path rules of `place`."""
-    taint: bool = False
+    approved: Callable[[], Sequence[Rule]] = tuple
+    """Reads the rules of a person's "always" answers: they never cover a grave part of a line."""
+    tainted: Callable[[], bool] = lambda: False
     """Whether the session has read outside text."""
     change: FileChange | None = None
     """The change that a command made in its copy, whose text nobody has seen come about; None if
@@ -75,7 +76,7 @@ class Call:
     @cached_property
     def path(self) -> str:
         """The absolute path that the argument `path` means, links not resolved."""
-        value = self.arguments.get("path")
+        value = self.action.arguments.get("path")
         text = value if isinstance(value, str) and value else "."
         if text == "~" or text.startswith("~/"):
             text = self.where.home + text[1:]
@@ -83,27 +84,25 @@ class Call:
         path = to_host(self.place, os.path.join(self.where.cwd, text.replace("\0", "")))
         return os.path.normpath(path)
 
-    def find_rule(
-        self, among: Iterable[Rule], path: str = "", *, loosely: bool = False
-    ) -> Rule | None:
-        """The first rule that matches this call, or a file tool's call with this `path`; for a
-        command, only one about every command. `loosely`: as widely as deny and ask rules match."""
-        for rule in among:
-            if grammar.names_tool(rule, self.tool) and self._matches(rule, path, loosely):
-                return rule
-        return None
+    def is_approved(self, path: str = "") -> bool:
+        """Whether an approved rule matches this call, or a file tool's call with this `path`."""
+        return any(self.matches(rule, path) for rule in self.approved())
 
-    def _matches(self, rule: Rule, path: str, loosely: bool) -> bool:
-        match self.tool.effect_on(self.arguments):
+    def matches(self, rule: Rule, path: str = "", *, loosely: bool = False) -> bool:
+        """Whether a rule matches this call, or a file tool's call with this `path`; for a command,
+        only one about every command. `loosely`: as widely as deny and ask rules match."""
+        if not grammar.names_tool(rule, self.action.tool):
+            return False
+        match self.action.effect:
             case "read" | "edit":
                 path = path or self.path
                 return grammar.matches_path(rule, path, self.place, loosely=loosely)
             case "fetch":
-                return grammar.matches_url(rule, str(self.arguments.get("url")))
+                return grammar.matches_url(rule, str(self.action.arguments.get("url")))
             case "mcp":
                 # As shown to the person: a server may call its tool `delete.all`.
-                shown = self.tool.name.removeprefix("mcp__").replace("__", ":", 1)
-                names = (self.tool.subject_in(self.arguments), *[shown] * loosely)
+                shown = self.action.tool.name.removeprefix("mcp__").replace("__", ":", 1)
+                names = (self.action.subject, *[shown] * loosely)
                 servers = [name.partition(":")[0] for name in names]
                 return rule.pattern in ("", *names, *servers)
             case "run":
@@ -113,15 +112,18 @@ class Call:
 
 def decide_call(call: Call) -> Decision:
     """Whether a call may run, must be asked about, or is refused. Never raises."""
-    if denied := call.find_rule([rule for rule in call.rules.deny if not rule.pattern]):
-        return _deny_by(denied)
-    match call.tool.effect_on(call.arguments):
+    for rule in call.rules.deny:
+        if not rule.pattern and call.matches(rule):
+            return _deny_by(rule)
+    match call.action.effect:
         case "read":
             return _decide_read(call)
+        case "edit" if call.change is not None:
+            return _decide_edit(call)
         case "edit":
-            reading = replace(call.tool, name="read_file", effect="read", effect_of=None)
-            can_read = decide_call(replace(call, tool=reading)).is_allowed
-            return replace(_decide_edit(call), must_read_first=not can_read)
+            reading = replace(call.action.tool, name="read_file", effect="read", effect_of=None)
+            read = decide_call(replace(call, action=replace(call.action, tool=reading)))
+            return replace(_decide_edit(call), must_read_first=not read.is_allowed)
         case "run":
             return _decide_run(call)
         case "fetch" | "mcp" | "delegate" as effect:
@@ -142,14 +144,11 @@ def limit_calls(only: Sequence[str], place: Workplace) -> Interceptor:
     reason = f"The command that started this turn allows only {names}. Use those."
 
     async def intercept(action: Action) -> Decision | None:
-        tool, arguments = action.tool, action.arguments
-        call = Call(
-            rules=Rules(), mode="ask", tool=tool, arguments=arguments, place=place, where=where
-        )
-        if tool.effect == "none" or call.find_rule(rules):
+        call = Call(action=action, place=place, where=where, approved=lambda: rules)
+        if action.effect == "none" or call.is_approved():
             return None
-        is_run = tool.effect == "run"
-        parts = judge_command(arguments.get("command"), where).parts if is_run else ()
+        is_run = action.effect == "run"
+        parts = judge_command(action.arguments.get("command"), where).parts if is_run else ()
         if is_run and all(_line_rule(call, rules, part) for part in parts):
             return None
         if is_run and any(rule.kind == "shell" for rule in rules):
@@ -176,6 +175,13 @@ def _deny_by(rule: Rule) -> Decision:
     return deny(rule.why or f"The rule `deny {rule}` forbids it.")
 
 
+_BY_RULE: Mapping[str, Callable[[Rule], Decision]] = {
+    "deny": _deny_by,
+    "ask": lambda rule: ask(f"The rule `ask {rule}` says so."),
+    "allow": lambda rule: allow(f"The rule {rule} allows it."),
+}
+
+
 def _deny_in_plan(what: str) -> Decision:
     text = f"{what} is not allowed in mode `plan`, where nothing may change."
     return deny(f"{text} Describe what you would do instead.", by="mode")
@@ -183,12 +189,12 @@ def _deny_in_plan(what: str) -> Decision:
 
 def _decide_by_rules(call: Call, path: str = "") -> Decision | None:
     """The decision by the first matching rule of the settings: deny, then ask, then allow."""
-    if denied := call.find_rule(call.rules.deny, path, loosely=True):
-        return _deny_by(denied)
-    if asking := call.find_rule(call.rules.ask, path, loosely=True):
-        return ask(f"The rule `ask {asking}` says so.")
-    allowing = call.find_rule(call.rules.allow, path)
-    return allow(f"The rule {allowing} allows it.") if allowing else None
+    rules = call.rules
+    for outcome, among in (("deny", rules.deny), ("ask", rules.ask), ("allow", rules.allow)):
+        for rule in among:
+            if call.matches(rule, path, loosely=outcome != "allow"):
+                return _BY_RULE[outcome](rule)
+    return None
 
 
 def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> Decision:
@@ -201,17 +207,17 @@ def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> 
         return decision
     if call.mode == "full":
         return allow(_MODE_ALLOWS)
-    if call.find_rule(call.rules.approved):
+    if call.is_approved():
         return allow(_ALLOWED_BEFORE)
     if effect == "delegate":
         reason = "Starts subagents; they have the same permissions."
         return ask(reason, "--allow 'delegate'", "delegate")
     if effect == "mcp":
-        target = call.tool.subject_in(call.arguments)
+        target = call.action.subject
         server, _, name = target.partition(":")
         reason = f"kode cannot tell what {name} does: it is a tool of the MCP server {server}."
         return ask(reason, f"--allow 'mcp({target})'", f"mcp({target})")
-    host = grammar.host_of(str(call.arguments.get("url")))
+    host = grammar.host_of(str(call.action.arguments.get("url")))
     rule = f"fetch({host})" if host else "fetch"
     is_wide = not host or "*" in host  # the rule would cover other hosts
     reason = f"Fetches a page from {host or 'another machine'}."
@@ -224,27 +230,29 @@ def _decide_memory(call: Call, *, writes: bool) -> Decision:
         return decision
     if writes and call.mode == "plan":
         return _deny_in_plan("Writing to memory")
-    if writes and call.taint:
+    if writes and call.tainted():
         return ask("This session has read outside text. Check the change to memory.")
     return allow("Memory is the agent's own.")
 
 
 def _decide_read(call: Call) -> Decision:
     paths = [path := call.path]
-    value = call.arguments.get("glob")
-    if call.tool.name != "list_files" and isinstance(value, str) and value:  # a search looks there
-        paths.append(os.path.normpath(os.path.join(path, value.replace("\0", ""))))
-    by_rule = [_decide_by_rules(call, it) for it in paths]
-    refusals = [it for it in by_rule if it is not None and not it.is_allowed]
-    if decision := (*refusals, by_rule[0])[0]:
-        return decision
+    glob = call.action.arguments.get("glob")  # of a search, which looks there
+    if call.action.tool.name != "list_files" and isinstance(glob, str) and glob:
+        paths.append(os.path.normpath(os.path.join(path, glob.replace("\0", ""))))
+    by_rule = [*map(partial(_decide_by_rules, call), paths)]
+    for decision in by_rule:
+        if decision is not None and not decision.is_allowed:
+            return decision
+    if by_rule[0] is not None:
+        return by_rule[0]
     for it in paths:
         if places.is_secret(it, call.where):
             reason = f"{_display_name(call, it)} is likely to hold keys or passwords."
             return ask(reason, f"--allow '{_make_file_rule(call, _real_target(call, it), 'read')}'")
     if places.find_place(path, call.where) == "root" or places.is_readable(path, call.where):
         return allow("It reads the project.")
-    if call.find_rule(call.rules.approved, path):
+    if call.is_approved(path):
         return allow(_ALLOWED_BEFORE)
     if call.is_shown(path):
         return allow("Commands in the sandbox may read it.")
@@ -273,35 +281,37 @@ def _decide_edit(call: Call) -> Decision:
     # The wide rule covers the ignored folder around the file, or the file's own folder; not the
     # project's root, where it would cover everything (mode `auto-edit` is for that).
     ignored = change.ignored if change is not None else ""
-    in_ignored = ignored.endswith("/")
-    folder = _real_target(call, ignored.rstrip("/")) if in_ignored else os.path.dirname(real)
-    around = _make_file_rule(call, folder).pattern
-    wide, rule = Rule("edit", f"{around}/**"), _make_file_rule(call, real)
+    folder, in_ignored = ignored.rstrip("/"), ignored.endswith("/")
     if change is not None and change.kind == "dependency" and not is_full:
-        rule = wide if in_ignored else _make_file_rule(call, _real_target(call, ignored))
-        if rule in call.rules.approved:  # a rule for other files does not cover packages
+        rule = _make_file_rule(call, _real_target(call, folder))
+        rule = Rule("edit", f"{rule.pattern}/**") if in_ignored else rule
+        if rule in call.approved():  # a rule for other files does not cover packages
             return allow(_ALLOWED_BEFORE)
-        folder = ignored.rstrip("/")
         reason = f"{_display_name(call, folder)} holds packages, which programs load unseen."
         return ask(reason, f"--allow '{rule}'", *_make_lasting_rule(folder, rule))
+    rule = _make_file_rule(call, real)
     hint = f"--allow '{rule}'"
     makes_link = change is not None and change.is_link
     if places.runs_later(path, call.where.place.git, call.where.place.named(), as_link=makes_link):
         reason = f"{name} is run later by other programs without asking."
         return ask(reason, hint, runs_unattended=is_full)
-    if (call.taint or change is not None) and places.steers_agents(path):
+    tainted = call.tainted()
+    if (tainted or change is not None) and places.steers_agents(path):
         why = "a command wrote it: change it with edit_file"
-        why = "this session has read outside text" if call.taint else why
+        why = "this session has read outside text" if tainted else why
         return ask(f"{name} gives agents instructions, and {why}.", hint, runs_unattended=is_full)
     if places.is_in_tmp(path, call.where):
         return allow("It writes in the session's own /tmp, as any command may.")
     if is_full or (call.mode == "auto-edit" and place == "root"):
         return allow(_MODE_ALLOWS)
-    if call.find_rule(call.rules.approved, path):
+    if call.is_approved(path):
         return allow(_ALLOWED_BEFORE)
     if place != "root":
         return ask(f"{name} is outside the working folders.", hint, *_make_lasting_rule(path, rule))
-    offer = _make_lasting_rule(path, wide if in_ignored or around.startswith("./") else rule)
+    around = _real_target(call, folder) if in_ignored else os.path.dirname(real)
+    wide = Rule("edit", f"{_make_file_rule(call, around).pattern}/**")
+    is_wide = in_ignored or wide.pattern.startswith("./")
+    offer = _make_lasting_rule(path, wide if is_wide else rule)
     more = {"narrow_rules": _make_lasting_rule(path, rule), "only_mode_asks": True}
     return ask("", "--permission-mode auto-edit", *offer, **more)
 
@@ -335,7 +345,7 @@ def _display_name(call: Call, path: str) -> str:
 
 def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     """Asks whether a command that failed because of the sandbox may run again outside it."""
-    line = judge_command(call.arguments.get("command"), call.where)
+    line = judge_command(call.action.arguments.get("command"), call.where)
     what = ", ".join(attempt.words for attempt in blocked)
     failure = f"It failed in the sandbox, where it {what}."
     folders = [it.where if it.what == "hidden" else git_folder_above(it.where) for it in blocked]
@@ -372,7 +382,7 @@ def judge_command(command: object, where: places.PathRules) -> "ShellLine":
 
 
 def _decide_run(call: Call) -> Decision:
-    line = judge_command(call.arguments.get("command"), call.where)
+    line = judge_command(call.action.arguments.get("command"), call.where)
     decision = _decide_line(call, line)
     if decision.outcome == "deny":
         return decision
@@ -400,7 +410,7 @@ def _decide_line(call: Call, line: "ShellLine") -> Decision:
     if not line.known and any(rule.kind == "shell" for rule in call.rules.deny):
         reason = "A deny rule might match it: not all of its words are known."
         return ask(reason, "a line of plain words")
-    lasting = (*call.rules.allow, *call.rules.approved)
+    lasting = (*call.rules.allow, *call.approved())
     permitted = [
         it
         for it in line.parts

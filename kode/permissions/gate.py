@@ -29,11 +29,9 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
-MAX_RULES = 3
-"""A question offers at most this many rules."""
+MAX_RULES = 3  # that one question offers
 MAX_NAMED_CHARS = 60  # a title of one line
-MAX_REASONS = 10
-"""A refusal names at most this many reasons and flags."""
+MAX_REASONS = 10  # and flags that one refusal names
 
 Decided = list[tuple[FileChange, Decision]]
 
@@ -80,7 +78,7 @@ class Gate:
 
     def standing_rules(self) -> tuple[StandingRule, ...]:
         """The rules of the settings and all approvals, removed ones too; not what plug-ins deny."""
-        return (*approvals.find_standing(self.rules), *self.state.approved, *self._read_saved())
+        return (*approvals.find_standing(self.rules), *self._read_approvals())
 
     def change_approvals(self, *, remove: str = "", restore: str = "") -> None:
         """Removes or restores an approval: of the session if one matches, else of the project; see
@@ -95,20 +93,15 @@ class Gate:
     def could_run(self, tool: Tool) -> bool:
         """Whether a call of this tool can be allowed in this process, by a rule or a person's
         answer. True for every tool that neither fetches nor delegates."""
-        if (
-            self.ask is not None
-            or self.state.mode == "full"
-            or tool.effect not in ("fetch", "delegate")
-        ):
+        can_allow = self.ask is not None or self.state.mode == "full"
+        if can_allow or tool.effect not in ("fetch", "delegate"):
             return True
-        rules = self._rules()
-        return any(names_tool(rule, tool) for rule in (*rules.allow, *rules.approved))
+        return any(names_tool(rule, tool) for rule in (*self.rules.allow, *self._read_approved()))
 
     async def judge(self, action: Action, context: ToolContext) -> Decision:
         """Decides an action, asking a person where the rules require it; one question at a time.
         The outcome is never `ask`. Raises: ToolError when the call cannot succeed anyway (its
-        preview failed).
-        """
+        preview failed)."""
         if action.tool.effect == "run" and self.sandbox is not None and not self.sandbox.is_tried:
             with contextlib.suppress(SandboxUnknownError):  # `kind` then returns `unknown`
                 await asyncio.to_thread(self.sandbox.support)
@@ -212,11 +205,11 @@ class Gate:
         and rules can be about either."""
         call, path = self._call(action), action.path
         decision = decide_call(call)
-        if path and path not in (call.arguments.get("path"), call.path):
+        if path and path not in (action.arguments.get("path"), call.path):
             # The real path is the machine's: below `/tmp`, it is not in the session's own.
             place = replace(self.place, private_tmp=lambda: None)
-            arguments = {**call.arguments, "path": path}
-            real = decide_call(replace(call, arguments=arguments, place=place))
+            bound = replace(action, arguments={**action.arguments, "path": path})
+            real = decide_call(replace(call, action=bound, place=place))
             must_read = decision.must_read_first or real.must_read_first
             graver = max(decision, real, key=lambda it: ("allow", "ask", "deny").index(it.outcome))
             decision = replace(graver, must_read_first=must_read)
@@ -225,26 +218,27 @@ class Gate:
         return decision
 
     def _call(self, action: Action) -> Call:
-        tool, advice, sandbox = action.tool, action.advice, self.sandbox
-        rules, mode = self._rules(), self.state.mode
+        advice, sandbox, mode = action.advice, self.sandbox, self.state.mode
+        rules = replace(self.rules, deny=(*self.state.denied, *self.rules.deny))
+        approved: Callable[[], Sequence[Rule]] = functools.cache(self._read_approved)
         if advice is not None and advice.run_in == "read_only":
-            mode, rules = "plan", replace(rules, allow=(), approved=())
+            mode, rules, approved = "plan", replace(rules, allow=()), tuple
         elif advice is not None:
             others = getattr(rules, advice.outcome)
-            rules = replace(rules, **{advice.outcome: (*others, Rule(tool.name))})
+            rules = replace(rules, **{advice.outcome: (*others, Rule(action.tool.name))})
         return Call(
             rules=rules,
             mode=mode,
-            tool=tool,
-            arguments=action.arguments,
+            action=action,
             place=self.place,
+            approved=approved,
             # Looked up once, not for each of thousands of paths.
             where=replace(
                 self._path_rules, place=replace(self.place, named=functools.cache(self.place.named))
             ),
-            taint=self.tainted(),
+            tainted=self.tainted,
             is_shown=sandbox.shows if sandbox is not None else lambda path: False,
-            sandbox=sandbox.kind() if sandbox is not None and tool.effect == "run" else "none",
+            sandbox=sandbox.kind() if sandbox is not None and action.effect == "run" else "none",
             sandbox_forced=self.sandbox_forced,
             sandbox_network=sandbox is not None and sandbox.grants.network,
         )
@@ -254,18 +248,16 @@ class Gate:
         """Computed once: a link swapped in after the first call widens nothing."""
         return places.path_rules(self.place)
 
-    def _rules(self) -> Rules:
-        approved = (*self.state.approved, *self._read_saved())
-        lasting = tuple([approval.rule for approval in approved if not approval.removed])
-        return replace(self.rules, deny=(*self.state.denied, *self.rules.deny), approved=lasting)
+    def _read_approved(self) -> list[Rule]:
+        return [approval.rule for approval in self._read_approvals() if not approval.removed]
 
-    def _read_saved(self) -> tuple[StandingRule, ...]:
-        """Reads the project's approvals again: another kode may have changed them."""
+    def _read_approvals(self) -> tuple[StandingRule, ...]:
+        """All approvals, those of the project from its file: another kode may have changed them."""
         saved, problem = approvals.load_approvals(self.place.home, self.place.project)
         if problem and problem != self.state.problem:
             self.emit(Notice(text=problem))
         self.state.problem = problem
-        return saved
+        return (*self.state.approved, *saved)
 
     async def _ask_person(self, action: Action, decision: Decision, **fields: Any) -> Decision:
         """Asks about a decision, stores what the answer changes (mode, approvals) and returns the
@@ -354,7 +346,8 @@ def _decide_change(call: Call, change: FileChange, installs: bool) -> Decision:
     path = os.path.join(change.path, "_") if whole else change.path
     if change.kind == "dependency" and change.change == "deleted" and not installs:
         change = replace(change, kind="work")
-    decision = decide_call(replace(call, arguments={"path": path}, change=change))
+    action = replace(call.action, arguments={"path": path})
+    decision = decide_call(replace(call, action=action, change=change))
     if decision.outcome == "ask" and not change.is_reported:
         return deny("Nobody is asked about an empty folder.")
     return decision

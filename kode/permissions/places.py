@@ -83,12 +83,13 @@ def path_rules(at: Workplace) -> PathRules:
 def find_place(path: str, where: PathRules) -> Place:
     """Where an absolute path leads; of several folders, the first in this order counts."""
     resolved = real(path)
+    is_protected = is_below_any(path, where.protected) or is_below_any(resolved, where.protected)
+    if is_below_any(resolved, where.work) and not is_protected:
+        return "root"
     if is_in_tmp(path, where, resolved):
         return "root"
-    if is_below_any(path, where.protected) or is_below_any(resolved, where.protected):
+    if is_protected:
         return "protected"
-    if is_below_any(resolved, where.work):
-        return "root"
     if is_below_any(resolved, (where.home, real(where.home))):
         return "elsewhere"
     if is_below_any(resolved, where.temp):
@@ -114,7 +115,7 @@ def is_log(path: str, where: PathRules) -> bool:
     """Whether the path is one of kode's readable files itself, not merely inside a readable folder.
     Such a file holds text of earlier sessions, possibly from outside."""
     folder, name = os.path.split(real(path))
-    patterns = [os.path.split(pattern) for pattern in where.readable]
+    patterns = map(os.path.split, where.readable)
     return any(folder == it and fnmatch.fnmatchcase(name, pattern) for it, pattern in patterns)
 
 
@@ -131,12 +132,12 @@ def _is_secret(path: str, where: PathRules) -> bool:
         return True
     original = _backup_source(folded)
     name, ours = os.path.basename(original), (*where.roots, where.home, *where.readable)
-    return not _is_in_lists(original, "no_keys") and (
+    return (
         _is_in_lists(folded, "key_folders", end=_OR_BELOW)
         or (_is_key_file(original) and not os.path.isdir(path))  # a package, a virtual environment
         or (not {"*", "?", "["}.isdisjoint(name) and _reaches_secret(name))
         or (is_below(path, "/root") and not is_below_any(path, ours) and not is_in_tmp(path, where))
-    )
+    ) and not _is_in_lists(original, "no_keys")
 
 
 def is_named_like_keys(path: str, *, is_folder: bool) -> bool:

@@ -55,8 +55,7 @@ _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 @dataclass(frozen=True)
 class Rule:
-    name: str
-    """A family, or a tool's name."""
+    name: str  # a family, or a tool's name
     pattern: str = ""
     """The text in the parentheses, in canonical form; "" for a bare name."""
     why: str = field(default="", compare=False)  # what a refusal says instead of naming the rule
@@ -72,14 +71,11 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """All active rules. Deny beats ask beats allow, wherever they came from."""
+    """The rules of config and flags: no heuristic overrides them. Deny beats ask beats allow."""
 
     deny: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     allow: tuple[Rule, ...] = ()
-    """Like the two above, written by the user, in config or flags: no heuristic overrides them."""
-    approved: tuple[Rule, ...] = ()
-    """From a person's "always" answers. They never cover a `system` or `destructive` risk."""
 
 
 def parse(text: str) -> Rule:

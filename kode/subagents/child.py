@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from kode.errors import ToolError
 from kode.events import Status, TurnEnded
-from kode.messages import Message, Text, ToolCall, Usage, plural
+from kode.messages import Message, Text, ToolCall, plural
 from kode.permissions import question as permission
 from kode.subagents import records
 from kode.subagents.task import (
@@ -128,7 +128,7 @@ class ChildPipes:
         agent = self.conversation.agent
         used = Used(
             usage=asdict(agent.spend.usage),
-            cost_usd=None if agent.cost_usd(Usage()) is None else agent.spend.cost_usd,
+            cost_usd=agent.spend.cost_usd if agent.provider.info.is_priced else None,
             steps=agent.spend.steps,
             untrusted=bool(self.conversation.session.tainted_by),
         )

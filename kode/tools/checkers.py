@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from kode.messages import cut_list, shorten
 from kode.process import find_program
-from kode.tool import Action, Around, ToolOutput
+from kode.tool import Action, ToolOutput
 from kode.tools.processes import run_program
 from kode.values import dataclass, replace
 from kode.workplace import Workplace
@@ -64,8 +64,6 @@ class Checkers:
 
     place: Workplace
     sandbox: "Sandbox | None"
-    within: Around
-    """The other wrappers of a call, around the checkers, so that hooks see their findings."""
 
     def around(
         self, action: Action, run: Callable[[], Awaitable[ToolOutput]]
@@ -73,7 +71,7 @@ class Checkers:
         """See `tool.Around`: adds new errors to the result of an edit."""
         path = Path(action.path)
         if action.tool.effect != "edit" or path.suffix not in {*_CHECKERS, *_PARSERS}:
-            return self.within(action, run)
+            return run()
 
         async def edit_and_check() -> ToolOutput:
             before = await asyncio.to_thread(_read_file, path)
@@ -86,7 +84,7 @@ class Checkers:
                         output = replace(output, text=output.text + errors)
             return output
 
-        return self.within(action, edit_and_check)
+        return edit_and_check()
 
     async def _describe_new_errors(self, path: Path, before: bytes, after: bytes) -> str:
         """Raises: TimeoutError."""

@@ -37,7 +37,8 @@ class Replies:
     def __init__(self, replies: Sequence[Any], window: int = 100_000) -> None:
         self.replies = list(replies)
         self.requests: list[Request] = []
-        self.info = ModelInfo(context_window=window, max_output_tokens=1_000)
+        prices = {"input_price": 0.0, "output_price": 1_000.0}
+        self.info = ModelInfo(context_window=window, max_output_tokens=1_000, **prices)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         self.requests.append(replace(request, messages=tuple(request.messages)))
@@ -173,7 +174,6 @@ def bench(tmp_path: Path) -> MakeBench:
             "config": Config(**limits),
             "place": workplace(tmp_path, home=tmp_path / "home"),
             "render_system": lambda late: {"kode": "You are a test.", **late},
-            "cost_usd": lambda usage: usage.output_tokens / 1_000,
             "spend": Spend(),
             "seen_files": {},
             "undo": undo_in(tmp_path / "undo"),

@@ -1,6 +1,6 @@
 import pytest
 
-from kode.engine.agent import Pace
+from kode.engine.agent import Spend
 from kode.messages import Usage
 from tests.engine.conftest import MakeBench, says
 from tests.tables import for_each
@@ -15,17 +15,17 @@ SHORT = [Usage(output_tokens=100)] * 4
         (TIMED, [20, 20, 20], (1_000, 100), 20),
         (TIMED, [20, 20, 20], (1_000, 1_100), 120),
         (SHORT, [10, 10, 1_000, 10], (0, 100), 10),  # one long wait says nothing of the server
-        ([None, Usage(), Usage(output_tokens=5)], [10, 10, 0], (1_000, 1_000), 0),
+        ([Usage(), Usage(output_tokens=5)], [10, 0], (1_000, 1_000), 0),
     ],
 )
 def test_expected_reply_time_follows_the_last_replies(
-    used: list[Usage | None], seconds: list[float], tokens: tuple[int, int], expected_s: float
+    used: list[Usage], seconds: list[float], tokens: tuple[int, int], expected_s: float
 ) -> None:
-    pace = Pace()
+    spend = Spend()
     for usage, took_s in zip(used, seconds, strict=True):
-        pace.note(usage, took_s)
+        spend.count_request(usage, None, "model", took_s)
 
-    assert pace.expected_s(*tokens) == pytest.approx(expected_s)
+    assert spend.expected_s("model", *tokens) == pytest.approx(expected_s)
 
 
 async def test_each_reply_of_a_turn_is_timed(bench: MakeBench) -> None:
@@ -33,4 +33,4 @@ async def test_each_reply_of_a_turn_is_timed(bench: MakeBench) -> None:
 
     await run.turn()
 
-    assert len(run.agent.spend.paces["fake-1"].rates) == 1
+    assert len(run.agent.spend.paces["fake-1"]) == 1

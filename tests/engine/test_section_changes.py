@@ -22,7 +22,7 @@ def test_servers_that_are_all_gone_are_told_once() -> None:
     (entry,) = section_changes({}, {"servers": RULES})
 
     assert (entry.section, entry.text) == ("servers", "")
-    assert "Redis" not in describe_news(entry)
+    assert "Redis" not in describe_news(entry).text
     assert section_changes({}, {"servers": ""}) == ()
 
 
@@ -30,9 +30,9 @@ def test_instructions_that_are_not_given_again_still_hold() -> None:
     assert section_changes({}, {"appended": "Answer in verse.", "given": "You are a poet."}) == ()
     (entry,) = section_changes({"appended": "In prose."}, {"appended": "Answer in verse."})
     assert entry.section == "appended"
-    assert "In prose." in describe_news(entry)
+    assert "In prose." in describe_news(entry).text
 
 
 def test_a_section_that_is_all_new_is_told_whole() -> None:
     (entry,) = section_changes({"given": RULES}, {})
-    assert describe_news(entry).endswith(RULES)
+    assert describe_news(entry).text.endswith(RULES)

@@ -1,12 +1,13 @@
 """Calls of a tool in a project below a home, and what is decided about them."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kode.permissions import places
 from kode.permissions.decide import Call, decide_call
 from kode.permissions.rules import Rules, parse_all
-from kode.tool import Decision, Tool
+from kode.tool import Action, Decision, Tool
 from kode.tools.builtin import BUILTIN
 from tests.workplaces import workplace
 
@@ -41,8 +42,8 @@ TOOLS = {tool.name: tool for tool in BUILTIN} | {
     "mcp__git__log": fake("mcp__git__log", "mcp", "git:log"),
 }
 _ARGUMENTS = {"shell": "command", "fetch_url": "url"}
-_OF_CALL = {"taint", "sandbox", "sandbox_forced", "sandbox_network"}
-_RULES = {"allow", "deny", "ask", "approved"}
+_OF_CALL = {"sandbox", "sandbox_forced", "sandbox_network"}
+_RULES = {"allow", "deny", "ask"}
 
 
 def call(mode: Any, tool: str | Tool, argument: Any = None, **more: Any) -> Call:
@@ -51,13 +52,13 @@ def call(mode: Any, tool: str | Tool, argument: Any = None, **more: Any) -> Call
     tool = TOOLS[tool] if isinstance(tool, str) else tool
     if not isinstance(argument, dict):
         argument = {_ARGUMENTS.get(tool.name, "path"): argument} if argument is not None else {}
-    rules = Rules(**{name: parse_all(more.pop(name)) for name in _RULES & {*more}})
     fields = {name: more.pop(name) for name in _OF_CALL & {*more}}
+    fields["rules"] = Rules(**{name: parse_all(more.pop(name)) for name in _RULES & {*more}})
+    fields["approved"] = partial(parse_all, more.pop("approved", ()))
+    fields["tainted"] = partial(bool, more.pop("taint", False))
+    action = Action(call_id="", tool=tool, arguments=argument)
     place = workplace(more.pop("cwd", PROJECT), **more)
-    where = places.path_rules(place)
-    return Call(
-        rules=rules, mode=mode, tool=tool, arguments=argument, place=place, where=where, **fields
-    )
+    return Call(mode=mode, action=action, place=place, where=places.path_rules(place), **fields)
 
 
 def decided(mode: Any, tool: str | Tool, argument: Any = None, **more: Any) -> Decision:

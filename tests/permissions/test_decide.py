@@ -5,9 +5,8 @@ from pathlib import Path
 
 from kode.permissions import places
 from kode.permissions.decide import limit_calls
-from kode.tool import Action
 from kode.tools.apply_patch import delete_file, patch_file
-from tests.permissions.calls import MODES, TOOLS, call, decided
+from tests.permissions.calls import MODES, call, decided
 from tests.tables import for_each
 from tests.workplaces import workplace
 
@@ -287,7 +286,7 @@ def test_a_file_named_like_keys_holds_them_by_its_text(tmp_path, name, text, hol
 def test_limits_refuse_or_narrow_the_calls_they_do_not_name(
     tmp_path, only, tool, argument, expected
 ):
-    action = Action(call_id="1", tool=TOOLS[tool], arguments=call("ask", tool, argument).arguments)
+    action = call("ask", tool, argument).action
     advice = asyncio.run(limit_calls(only, workplace(tmp_path))(action))
     assert expected == (
         "any" if advice is None else "plan" if advice.run_in == "read_only" else "refused"
