@@ -60,9 +60,8 @@ class Spend:
         if self.shared is not None:
             self.shared.add(cost_usd or 0.0)
         if usage.output_tokens and seconds > 0:
-            read = usage.input_tokens - usage.cached_tokens
-            pace = (usage.output_tokens + read * READ_SHARE) / seconds
-            self.paces[model] = [*self.paces.get(model, ()), pace][-REPLIES:]
+            tokens = usage.output_tokens + READ_SHARE * (usage.input_tokens - usage.cached_tokens)
+            self.paces[model] = [*self.paces.get(model, ()), tokens / seconds][-REPLIES:]
 
     def expected_s(self, model: str, input_tokens: int, output_tokens: int) -> float:
         """How long a reply of these sizes should take; 0.0 before the model's first reply."""

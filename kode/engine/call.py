@@ -368,13 +368,12 @@ def _describe_change(original: Action, action: Action) -> str:
 
 async def _run_action(run: Run, progress: CallProgress, command: AllowedCommand) -> ToolOutput:
     agent, action, decision = run.agent, command.action, command.context.decision
-    line = decision.line
+    line, around = decision.line, agent.around
     progress.untrusted = decision.untrusted or progress.untrusted
     runs_programs = action.tool.effect in ("run", "mcp", "delegate") and not decision.only_reads
     if runs_programs:  # before the run, so that it counts even if the call is cut short
         run.evidence.record_step(WorkStep(ran_programs=True))
-    run_it = partial(run_tool, command)
-    output = await (run_it() if agent.around is None else agent.around(action, run_it))
+    output = await (around(action, partial(run_tool, command)) if around else run_tool(command))
     if action.change:
         output = replace(output, notes=(*output.notes, f"[{action.change}]"))
     # Of a line that changed files and ran programs, nothing tells which came last.
@@ -384,8 +383,7 @@ async def _run_action(run: Run, progress: CallProgress, command: AllowedCommand)
     step = WorkStep(checks=output.checks, is_edit=is_edit, ran_programs=runs_programs or is_watched)
     run.note_work(output.files_changed, output.agent_steps or (step,))
     well = (None, 0, 1) if line is not None and line.exit_one_is_answer else (None, 0)
-    if output.exit_status not in well or any(map(itemgetter(1), output.checks)):
-        progress.has_failed = True
+    progress.has_failed |= output.exit_status not in well or any(map(itemgetter(1), output.checks))
     source = progress.untrusted or output.untrusted
     progress.untrusted = source or agent.marks.find_source(output.files_read)
     return output

@@ -136,8 +136,7 @@ class Repeats:
         key = (call.name, call.arguments, result)
         if key not in self.counts:
             self.counts = Counter(dict.fromkeys(self.counts, 1))
-        self.counts[key] += 1
-        count = self.counts[key]
+        self.counts[key] = count = self.counts[key] + 1
         self.circling = call.name if count >= END_AT else self.circling
         return REMINDER.format(count=count, name=call.name) if count >= REMIND_AT else ""
 
