@@ -56,8 +56,7 @@ class Call:
     mode: PermissionMode = "ask"
     action: Action
     place: Workplace
-    where: places.PathRules
-    """The path rules of `place`."""
+    where: places.PathRules  # of `place`
     approved: Callable[[], Sequence[Rule]] = tuple
     """Reads the rules of a person's "always" answers: they never cover a grave part of a line."""
     tainted: Callable[[], bool] = lambda: False

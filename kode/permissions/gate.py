@@ -94,9 +94,11 @@ class Gate:
         """Whether a call of this tool can be allowed in this process, by a rule or a person's
         answer. True for every tool that neither fetches nor delegates."""
         can_allow = self.ask is not None or self.state.mode == "full"
-        if can_allow or tool.effect not in ("fetch", "delegate"):
-            return True
-        return any(names_tool(rule, tool) for rule in (*self.rules.allow, *self._read_approved()))
+        return (
+            can_allow
+            or tool.effect not in ("fetch", "delegate")
+            or any(names_tool(rule, tool) for rule in (*self.rules.allow, *self._read_approved()))
+        )
 
     async def judge(self, action: Action, context: ToolContext) -> Decision:
         """Decides an action, asking a person where the rules require it; one question at a time.

@@ -67,8 +67,7 @@ VERBS = {
 }
 """Tool name → what it is doing, what it did. A tool without verbs shows its name."""
 
-_SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
-"""Separates the rules of a list, except within parentheses."""
+_SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")  # of the rules in a list, not within parentheses
 
 
 def tool_verbs(name: str) -> tuple[str, str]:
