@@ -285,7 +285,6 @@ class ChildTurn:
         """Makes an `Emit` that writes events as lines on stdout, except streamed parts, and shows
         progress on stderr unless `is_quiet`."""
         show: Emit = no_emit
-        has_begun = False
         if not is_quiet:
             from kode.cli.screen.render import ProgressRenderer
             from kode.cli.screen.screen import open_screen
@@ -293,14 +292,9 @@ class ChildTurn:
             show = ProgressRenderer(open_screen(stream=sys.stderr)).emit
 
         def emit(event: Event) -> None:
-            nonlocal has_begun
             show(event)
             self.clock.note_event(event.type)
-            if isinstance(event, TextDelta | ThinkingDelta):
-                if has_begun:  # the first says that the model replies
-                    return
-                has_begun = True
-            if not isinstance(event, ToolOutput | TurnEnded):
+            if not isinstance(event, TextDelta | ThinkingDelta | ToolOutput | TurnEnded):
                 self.pipes.send(event_object(event))
                 self.pipes.report()
 
