@@ -76,7 +76,7 @@ def read_header(data: bytes) -> Looks | None:
 
 def read_picture(path: Path) -> Picture | None:
     """Reads a picture, an oversized one too; None if the file is missing or no picture."""
-    if not path.name.lower().endswith(NAMED_SO):
+    if not (path.name.lower().endswith(NAMED_SO) and path.is_file()):  # a pipe would never end
         return None
     try:
         with path.open("rb") as file:

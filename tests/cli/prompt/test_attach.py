@@ -1,4 +1,4 @@
-import stat
+import os
 
 import pytest
 from hypothesis import given, strategies as st
@@ -46,12 +46,12 @@ def project(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "shot.png").write_bytes(png())
     (tmp_path / "two words.png").write_bytes(png(7, 7))
-    (tmp_path / "fake.png").write_text("not a picture")
+    os.mkfifo(tmp_path / "pipe.png")  # nobody waits for it
     return tmp_path
 
 
 def test_pictures_named_after_an_at_sign_go_along_once(project):
-    text = 'compare @shot.png, @"two words.png" and @notes.txt with @shot.png.'
+    text = 'compare @shot.png, @"two words.png", @pipe.png and @notes.txt with @shot.png.'
 
     names = [picture.name for picture in read_mentioned(text, project)]
 
@@ -77,7 +77,7 @@ def clipboard(tmp_path, monkeypatch):
         program = tmp_path / "bin" / "xclip"
         program.parent.mkdir(exist_ok=True)
         program.write_text(f"#!/bin/sh\n{command}\n")
-        program.chmod(stat.S_IRWXU)
+        program.chmod(0o700)
         monkeypatch.setenv("PATH", f"{program.parent}:/bin:/usr/bin")
         monkeypatch.setenv("DISPLAY", ":0")
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
