@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -51,9 +51,10 @@ from kode.permissions.rules import Rule
 from kode.provider import EFFORTS, Provider
 from kode.providers.provider import HttpProvider
 from kode.session import log
-from kode.session.entries import Header, NoteEntry, TaintEntry
+from kode.session.entries import Header, MessageEntry, NoteEntry, TaintEntry, is_turn
 from kode.session.index import writable_path
 from kode.session.log import Session
+from kode.session.messages import effective
 from kode.session.plan import Plan
 from kode.tool import ALLOWED, Action, Around, Decision, Tool, ToolContext
 from kode.tools.background import BackgroundCommands
@@ -409,8 +410,9 @@ class Conversation:
         return {"turn": turn, "session": Spending.of(entries), "day": day}
 
     def last_answer(self) -> str:
-        """The latest text of the model; "" if there is none."""
-        answers = (m for m in reversed(self.session.messages) if m.role == "assistant")
+        """What the model said last since the person's last message; "" for nothing."""
+        past = takewhile(lambda it: not is_turn(it), reversed(effective(self.session.entries)))
+        answers = (it for it in past if isinstance(it, MessageEntry) and it.role == "assistant")
         return next(filter(None, map(text_of, answers)), "")
 
     def list_offered(self) -> dict[str, str]:

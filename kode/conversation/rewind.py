@@ -101,8 +101,7 @@ def undo_compaction(conversation: "Conversation") -> str | None:
     size, limit = conversation.context_tokens, agent.provider.info.context_window
     text = f"Compaction undone: {size:,} of {limit:,} tokens are used."
     if size > limit * agent.config.context.compact_at:
-        text += " The next request would compact it again: first switch to a model with a larger "
-        text += "window (/model), or raise `context.compact_at`."
+        text += " The next request compacts it again: use a larger model or `context.compact_at`."
     return text
 
 

@@ -127,9 +127,12 @@ async def test_a_session_without_the_last_answer_is_cut_short(opened: Open) -> N
     await talk.turn("one")
     assert not talk.is_cut_short()
 
+    assert talk.last_answer() == "1"
+
     talk.session.append_message(user_message("two"))
 
     assert talk.is_cut_short()
+    assert talk.last_answer() == ""
 
 
 async def test_a_file_rewind_ends_at_its_prompt_despite_reused_numbers(

@@ -234,9 +234,8 @@ class PromptState:
     def show_resumed(self) -> None:
         """Shows which session has been resumed, with its last exchange."""
         conversation = self.conversation
-        turns = plural(conversation.session.turns, "turn")
         name = conversation.session.name or conversation.session.id
-        self.screen.print(f"Resumed {name} ({turns}).", "dim")
+        self.screen.print(f"Resumed {name} ({plural(conversation.session.turns, 'turn')}).", "dim")
         if prompts := conversation.prompts():
             self.screen.print_prompt(prompts[-1])
         if answer := conversation.last_answer():
