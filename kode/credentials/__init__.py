@@ -139,5 +139,5 @@ def redact_values(value: Any) -> Any:
     if isinstance(value, list):
         return [*map(redact_values, value)]
     if isinstance(value, dict):
-        return {key: redact_values(item) for key, item in value.items()}
+        return dict(zip(value, map(redact_values, value.values()), strict=True))
     return value

@@ -51,21 +51,16 @@ class Log:
         self.path, self._index = path, _Index(path, read_only)
         self._drop_read()
 
-    def view(self) -> MemoryView:
-        """Returns the current view, which is valid until the next change."""
-        self._read_on()
-        return self._view
-
     def changes(self) -> Sequence[MemoryChange]:
         """Every change so far, oldest first, each once."""
-        self._read_on()
+        self.view()
         if self._is_partial:
-            self._read_on(whole=True)
+            self.view(whole=True)
         return self._changes
 
     def change(self, id: str) -> MemoryChange | None:
         """Returns the change with this id; None if there is none."""
-        self._read_on()
+        self.view()
         if self._is_partial and id not in self._by_id:
             lines = self.changes_about(f"change/{id}") or ()
             self._by_id |= {line.id: line for line in lines if line.id == id}
@@ -73,7 +68,7 @@ class Log:
 
     def last_id(self) -> str:
         """The id of the newest change; "" for an empty log."""
-        self._read_on()
+        self.view()
         if self._is_partial and not self._changes:
             line = _decode_change(self._last_line.rstrip(b"\n"))
             return line.id if line else self.changes()[-1].id
@@ -95,7 +90,7 @@ class Log:
         with suppress(ValueError, OSError):
             return query()
         self._index.delete()
-        self._read_on(whole=True)
+        self.view(whole=True)
         return None
 
     def topics(self, change: MemoryChange) -> set[str]:
@@ -130,14 +125,14 @@ class Log:
         durable.make_folder(self.path.parent)
         is_verified = self._index.is_current()
         durable.append_lines(self.path, [_encode_change(change) for change in masked])
-        self._read_on(is_verified=is_verified)
+        self.view(is_verified=is_verified)
         return masked
 
     def damage(self) -> str:
         """Says what happened to the file since kode wrote it, as a part of a sentence; "" for
         nothing. A repeated line is no damage: it counts once."""
         cut_bytes = durable.count_lost_bytes(self.path)
-        self._read_on()
+        self.view()
         bad = len(self._bad_lines)
         parts = [f"{bad} of its lines cannot be read"] if bad else []
         parts += [f"{cut_bytes:,} bytes are gone from its end"] if cut_bytes else []
@@ -146,7 +141,7 @@ class Log:
     def set_damage_aside(self) -> None:
         """Rewrites the file without its unreadable lines, which stay in a file beside it. The
         caller holds the folder's lock."""
-        self._read_on()
+        self.view()
         if self._bad_lines:
             durable.set_aside(self.path, b"\n".join(self._bad_lines) + b"\n")
             with durable.storage_errors(self.path, "read"):
@@ -179,15 +174,17 @@ class Log:
         self._inode, self._position, self._last_line = 0, 0, b""
         self._stamp = stamp
 
-    def _read_on(self, *, whole: bool = False, is_verified: bool = False) -> None:
-        """Reads what is new; if the file was replaced or its last line moved, what the index lacks;
-        with `whole`, everything. `is_verified`: the lines read before are known to be unchanged."""
+    def view(self, *, whole: bool = False, is_verified: bool = False) -> MemoryView:
+        """Returns the current view, which is valid until the next change. Reads what is new; if the
+        file was replaced or its last line moved, what the index lacks; with `whole`, everything.
+        `is_verified`: the lines read before are known to be unchanged."""
         stamp = os.path.exists(self.path) and _file_stamp(self.path)
         if stamp == self._stamp and not whole and not is_verified:
-            return
+            return self._view
         with durable.storage_errors(self.path, "read"):
             if not self.path.exists():
-                return self._drop_read(stamp)
+                self._drop_read(stamp)
+                return self._view
             with open(self.path, "rb") as file:
                 inode = os.fstat(file.fileno()).st_ino
                 file.seek(self._position - len(self._last_line))
@@ -208,10 +205,10 @@ class Log:
                     if is_verified or whole or not is_same:
                         self._index.save(file, self._position, self._last_line)
                     self._stamp = stamp
-                    return
+                    return self._view
                 except (ValueError, OSError):
                     self._index.delete()
-        self._read_on(whole=True)
+        return self.view(whole=True)
 
     def _take_lines(self, lines: Sequence[bytes]) -> None:
         """Adds lines to what was read. Raises: ValueError if the whole log has to be read."""

@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
@@ -86,8 +87,9 @@ class Session:
     pending: MessageEntry | None = None
     """The person's message whose turn has not begun."""
 
-    @property
+    @cached_property
     def id(self) -> str | None:
+        """Its id; None for a session without a file."""
         return self.header.id if self.path is not None else None
 
     @property
