@@ -82,11 +82,14 @@ def translate_arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any
     if tool.name not in {*TOOLS.values(), "apply_patch"}:
         return dict(foreign)
     schema = tool.parameters()
-    properties = schema.get("properties", {})
+    properties, required = schema.get("properties", {}), schema.get("required", ())
     if tool.name == "delegate_tasks" and "tasks" not in foreign and "prompt" in foreign:
         return _convert_task_call(foreign, properties)
     renamed = _rename_arguments(foreign, properties)
-    for name, value in renamed.items():
+    for name, value in list(renamed.items()):
+        if value is None and name not in required:
+            del renamed[name]
+            continue
         kind = properties.get(name, {}).get("type")
         if kind in ("array", "object") and isinstance(value, str):
             value = _parse_value(value, kind)
@@ -94,8 +97,6 @@ def translate_arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any
         if fields and isinstance(value, list):
             value = [_rename_arguments(it, fields) if isinstance(it, dict) else it for it in value]
         renamed[name] = value
-    required = schema.get("required", ())
-    renamed = {key: it for key, it in renamed.items() if it is not None or key in required}
     if tool.name == "shell":
         return _convert_shell_call(renamed)
     if tool.name == "job" and "shell_id" in foreign:  # only Claude Code's KillShell has it

@@ -158,10 +158,6 @@ class HttpProvider:
 
         return read_written_calls(message, request)
 
-    def encode(self, request: Request, emit: Emit = no_emit) -> bytes:
-        """The body of a request; `emit` gets a line for each tool that no request can carry."""
-        return self._encode(self._prepare(request, emit), emit)
-
     def _encode(self, prepared: Request, emit: Emit) -> bytes:
         target, crowded = self.target, choose_dropped_pictures(prepared.messages, self.info)
         if names := [crowded[path].name for path in crowded if path not in self._crowded]:

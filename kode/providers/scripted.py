@@ -104,6 +104,7 @@ class Scripted:
         except ConfigError as error:
             raise error.about(settings.used.get("script")) from None
         self._ordered = iter([reply for reply in self._replies if reply.match is None])
+        self._matching = [(reply.match, reply) for reply in self._replies if reply.match]
         self.name = settings.row.name
         self.model = settings.model
         self.info = settings.info
@@ -148,10 +149,10 @@ class Scripted:
     def _choose_reply(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else None
         parts = last.parts if last is not None else ()
-        # A script may match everything except the workplace, which differs from run to run.
-        texts = [p.text for p in parts if isinstance(p, Text) and p.source != "opening"]
-        for reply in self._replies if last is not None and last.role == "user" else ():
-            if reply.match is not None and reply.match.search("\n".join(texts)):
+        for pattern, reply in self._matching if last is not None and last.role == "user" else ():
+            # A script may match everything except the workplace, which differs from run to run.
+            texts = [p.text for p in parts if isinstance(p, Text) and p.source != "opening"]
+            if pattern.search("\n".join(texts)):
                 return reply
         for part in parts:
             if isinstance(part, ToolResult) and part.call_id in self._following:
@@ -166,8 +167,9 @@ class Scripted:
 
 
 def _estimate_usage(request: Request, reply: ScriptedReply) -> dict[Counted, int]:
-    sent = len(request.system) + sum([200 + len(tool.description) for tool in request.tools])
-    sent += 16 * len(request.messages)
+    sent = len(request.system) + 200 * len(request.tools) + 16 * len(request.messages)
+    for tool in request.tools:
+        sent += len(tool.description)
     for message in request.messages:
         for part in message.parts:
             sent += len(getattr(part, "text", "")) + len(getattr(part, "arguments", ""))

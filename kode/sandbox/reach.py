@@ -315,11 +315,9 @@ def _list_mounts(reach: Reach, masks: Mapping[Path, str], lowers: Mapping[Path, 
     words, hidden = list[str](), list[str]()
     for place, kind in reach.places:
         path = str(place)
-        is_folder = kind not in ("readable", "writable") and _is_plain_folder(place)
-        hidden += [path] if is_folder and kind == "hidden" else []
         match path, kind:
-            case "/", "hidden":
-                pass  # it begins as an empty folder
+            case "/", "hidden":  # it begins as an empty folder
+                hidden.append(path)
             case "/dev", "private":
                 words += ("--dev", path)
             case "/tmp", "private":
@@ -334,8 +332,9 @@ def _list_mounts(reach: Reach, masks: Mapping[Path, str], lowers: Mapping[Path, 
                 words += ("--bind", path, path)
             case _, "readable" | "writable":
                 words += ("--ro-bind-try", path, path)  # may be gone by now
-            case _ if is_folder:
+            case _ if _is_plain_folder(place):
                 words += ("--tmpfs", path)
+                hidden += [path] if kind == "hidden" else []
             case _ if place.is_file():
                 words += ("--ro-bind-try", masks.get(place, "/dev/null"), path)
     # Hidden folders are sealed once everything inside them is mounted.

@@ -75,7 +75,8 @@ They are the majority, and each is read only once."""
 
 def _read_proc(since: int) -> Iterator[Process]:
     variable = f"\0{MARK}=".encode()
-    for pid, inode in [(entry.name, entry.inode()) for entry in os.scandir("/proc")]:
+    for entry in os.scandir("/proc"):
+        pid, inode = entry.name, entry.inode()
         known_inode, started = _starts.get(pid, (0, since))
         if not pid.isdigit() or (known_inode == inode and started < since):
             continue
@@ -170,7 +171,7 @@ class Watch:
                 )
             assert self._process.stdin is not None
             os.set_blocking(self._process.stdin.fileno(), False)
-            commands = " ".join([f"{mark}:{group}" for mark, group in self.open.items()])
+            commands = " ".join(map(":".join, self.open.items()))
             self._process.stdin.write(f"{commands}\n".encode())
 
 

@@ -179,7 +179,7 @@ class _RunningShell:
         """Waits until the shell itself ends, time runs out, or the event is set; returns the
         shell's return code, or None if it has not ended."""
         assert self._process is not None
-        ends = [asyncio.ensure_future(it.wait()) for it in (self._process, request)]
+        ends = [*map(asyncio.ensure_future, (self._process.wait(), request.wait()))]
         try:
             await asyncio.wait(ends, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
