@@ -63,16 +63,8 @@ def _try_write(path: str) -> None:
         os.unlink(name)
 
 
-def _make_socket(family: int) -> None:
-    socket.socket(family).close()
-
-
 def _connect(address: tuple[str, int]) -> None:
     socket.create_connection(address, 2).close()
-
-
-def _reach_process(pid: int) -> None:
-    os.kill(pid, 0)
 
 
 class Support(NamedTuple):
@@ -188,9 +180,9 @@ def _list_trials(sandbox: "Sandbox", kind: Kind, outside: tuple[str, int]) -> li
     others = [
         (grants.project and kind != "landlock", Trial("writes git's settings", _try_write, git)),
         # In bubblewrap, other processes have other numbers.
-        (kind not in BUBBLEWRAP, Trial("sees other processes", _reach_process, number)),
+        (kind not in BUBBLEWRAP, Trial("sees other processes", lambda it: os.kill(it, 0), number)),
         (kind != "seatbelt", Trial("sees other processes", _can_read, f"/proc/{number}/environ")),
-        (kind != "seatbelt", Trial("makes unix sockets", _make_socket, family)),
+        (kind != "seatbelt", Trial("makes unix sockets", lambda it: socket.socket(it), family)),
         (not grants.network, Trial("has a network", _connect, outside)),
     ]
     return [
