@@ -245,7 +245,7 @@ def find_unreported(entries: Sequence[Entry]) -> list[Entry]:
     """The entries that the model has yet to be told about, oldest first. A rewind drops notes, but
     not an undo or the end of a job if the turn or the beginning that it refers to still counts."""
     kinds = UndoEntry, JobEntry, NoteEntry
-    if not {*kinds} & {*map(type, entries)}:
+    if {*kinds}.isdisjoint(map(type, entries)):
         return []
     counting = effective(entries)
     ids = {entry.id for entry in counting}

@@ -2,6 +2,7 @@ import errno
 import fcntl
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,6 +16,7 @@ from kode.session.entries import (
     HookEntry,
     PlanEntry,
     PluginEntry,
+    RequestEntry,
     SectionUpdateEntry,
     StateEntry,
     SystemEntry,
@@ -25,6 +27,7 @@ from kode.session.entries import (
 from kode.session.messages import UNKNOWN_RESULT
 from tests.session.stories import (
     assert_sendable,
+    message_of,
     new_session,
     plain_turn,
     reopened,
@@ -246,6 +249,21 @@ def test_a_full_disk_is_reported_and_nothing_is_half_said(
     with pytest.raises(StorageError, match="disk is full"):
         log.create(tmp_path / "new", Header(cwd=str(tmp_path), model="m", provider="p"))
     assert list((tmp_path / "new").rglob("*.jsonl")) == []
+
+
+def test_a_request_is_on_disk_once_with_its_reply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = story(tmp_path, "user one", RequestEntry(provider="p"), is_open=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "full")))
+        with pytest.raises(StorageError):
+            session.append_message(message_of("answer 1"))
+    session.append_message(message_of("answer 1"))
+    session.close()
+
+    assert reopened(tmp_path, session.id)[0].entries == session.entries
+    assert [entry.type for entry in session.entries] == ["message", "request", "message"]
 
 
 def test_costs_are_those_of_requests_of_turns_and_beside_them(tmp_path: Path) -> None:
