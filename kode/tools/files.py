@@ -87,6 +87,8 @@ def resolve_tree(context: ToolContext, path: str) -> Path:
         )
     if not real.exists():
         raise _explain_missing(context, real)
+    if not os.access(real, os.R_OK):
+        raise ToolError(f"{display_path(context, real)} may not be read by this user.")
     return real
 
 

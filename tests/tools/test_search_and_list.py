@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,16 @@ async def test_a_question_that_has_no_answer_says_why(
 ) -> None:
     with pytest.raises(ToolError, match=reason):
         await call(tool, **arguments)
+
+
+@engines
+async def test_a_folder_that_may_not_be_read_is_not_called_empty(
+    call: Call, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tree / "logs")
+    for tool, more in ((list_files, {}), (search_files, {"pattern": "find"})):
+        with pytest.raises(ToolError, match="logs may not be read"):
+            await call(tool, path="logs", **more)
 
 
 @engines
