@@ -23,13 +23,11 @@ FOR_A_SHELL = "kode/tools/processes.py"
 
 def texts(tree: ast.Module) -> Iterator[str]:
     """Every string of a module but its docstrings."""
-    docs = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+    docs = set[ast.expr]()
+    for node in ast.walk(tree):  # a statement comes before its parts
+        if isinstance(node, ast.Expr):
+            docs.add(node.value)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docs:
             yield node.value
 
 

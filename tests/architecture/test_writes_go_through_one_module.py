@@ -68,6 +68,7 @@ OF_PATH = frozenset(
     "unlink mkdir rmdir chmod write_text write_bytes touch symlink_to hardlink_to".split()
 )
 OF_PATH_WITH_A_TARGET = frozenset(("rename", "replace"))
+METHODS = OF_OS | OF_SHUTIL | OF_PATH | OF_PATH_WITH_A_TARGET | {"open"}
 
 
 def writes(call: ast.Call) -> bool:
@@ -94,7 +95,7 @@ def is_by_path(call: ast.Call, function: ast.AST) -> bool:
         by_descriptor |= any(word.arg == "closefd" for word in call.keywords)
         devnull = first is not None and ast.unparse(first) == "os.devnull"
         return call.func.id == "open" and writes(call) and not by_descriptor and not devnull
-    if not isinstance(call.func, ast.Attribute):
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in METHODS:
         return False
     name, of = call.func.attr, ast.unparse(call.func.value)
     if of == "os":

@@ -42,7 +42,7 @@ def _plan(
     st.tuples(*[st.sampled_from("123")] * 4),
     st.randoms(),
 )
-@settings(max_examples=share(3000), deadline=None)
+@settings(max_examples=share(1000), deadline=None)
 def test_the_newest_claim_remains_in_every_order_of_relations(
     same: list[Pair],
     outdated: list[Pair],

@@ -34,9 +34,9 @@ def test_changed_lines_have_the_colours_of_their_syntax():
 
 
 def test_an_unlimited_diff_leaves_nothing_out():
-    diff = "@@ -0,0 +1,900 @@\n" + f"+{'x' * 900}\n" * 900
+    diff = "@@ -0,0 +1,50 @@\n" + f"+{'x' * 900}\n" * 50
 
-    assert paint_diff(screen(), diff).count("x") == 900 * 900
+    assert paint_diff(screen(), diff).count("x") == 900 * 50
 
 
 def test_signs_count_only_within_a_hunk():

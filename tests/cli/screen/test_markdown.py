@@ -3,19 +3,18 @@ import re
 import textwrap
 from pathlib import Path
 
+import pytest
 from hypothesis import given, strategies as st
 
+from kode.cli.screen import markdown
 from kode.cli.screen.lines import cell_width
-from kode.cli.screen.markdown import (
-    MAX_BLOCK_CHARS,
-    MAX_LINE_CHARS,
-    BlockSplitter,
-    TerminalMarkdown,
-)
+from kode.cli.screen.markdown import BlockSplitter, TerminalMarkdown
 from tests.cli.terminals import make_screen
 from tests.tables import for_each
 
 DATA = Path(__file__).parents[1] / "data"
+LIMIT = 500
+"""Characters of a block, and of a line, where a test makes them few."""
 
 
 def screen(width=60):
@@ -56,17 +55,23 @@ def test_a_list_with_code_and_blank_lines_is_one():
     assert blocks_of(text) == [text.removesuffix("\n\nThe end."), "The end."]
 
 
+@pytest.fixture
+def small_blocks(monkeypatch):
+    for name in ("MAX_BLOCK_CHARS", "MAX_LINE_CHARS"):
+        monkeypatch.setattr(markdown, name, LIMIT)
+
+
 @for_each("before", ["", "- item ", "> ", "```py\n", "- one\n  ```\n"])
 @for_each("unit", ["word ", "x", "short line\n", "*a_ [", "- more\n"])
-def test_endless_text_settles_in_joined_parts_of_limited_size(before, unit):
-    text = before + unit * (3 * MAX_BLOCK_CHARS // len(unit))
+def test_endless_text_settles_in_joined_parts_of_limited_size(small_blocks, before, unit):
+    text = before + unit * (3 * LIMIT // len(unit))
     splitter = BlockSplitter()
     whole = splitter.feed(text) + splitter.finish()
-    pieces = [text[at : at + 777] for at in range(0, len(text), 777)]
+    pieces = [text[at : at + 77] for at in range(0, len(text), 77)]
     cut = [block for piece in pieces for block in splitter.feed(piece)] + splitter.finish()
 
     assert cut == whole
-    assert max(len(block.text) for block in whole) <= MAX_BLOCK_CHARS + MAX_LINE_CHARS + 10
+    assert max(len(block.text) for block in whole) <= 2 * LIMIT + 10
     assert [block.joined for block in whole[1:]] == [True] * (len(whole) - 1)
     said = "".join(block.text for block in whole).replace("```py", "").replace("```", "")
     assert "".join(said.split()) == "".join(text.replace("```py", "").replace("```", "").split())

@@ -17,12 +17,12 @@ UNITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("size", [2_000, pytest.param(19_000, marks=pytest.mark.slow), 100_000])
+@pytest.mark.parametrize("size", [500, pytest.param(19_000, marks=pytest.mark.slow), 100_000])
 def test_a_long_repetitive_line_is_judged_or_given_up(size):
     for unit, before in itertools.product(UNITS, ("", "cat ", 'echo "', "rm $x ")):
         line = judged(before + unit * (size // len(unit)))
 
-        assert not line.only_reads or size == 2_000 or not unit.strip(), (unit, before)
+        assert not line.only_reads or size == 500 or not unit.strip(), (unit, before)
         assert size < 100_000 or (line.risk, line.known) == ("unknown", False), (unit, before)
 
 
