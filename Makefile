@@ -13,9 +13,10 @@ export PYTHONDONTWRITEBYTECODE :=
 run: $(READY)
 	@$(BIN)/kode $(ARGS)
 
-# What to run after every change.
+# What to run after every change. Processes beside each other write no screens anew, so that what
+# would do it is left out.
 test: $(READY)
-	$(BIN)/pytest -n auto -m "not slow" $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -p no:inline_snapshot -m "not slow" $(ARGS)
 
 # Everything, each moment and case: hours. `.ci/run` takes a sample of it.
 test-all: $(READY)

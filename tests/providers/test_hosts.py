@@ -1,11 +1,11 @@
 """What is sent to the vendors' own servers and to clouds, which no test may reach: respx stands in
-for them, through the plugin that makes it see the clients of the SDKs."""
+for them, through the package that makes it see the clients of the SDKs."""
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import respx
 
 from kode.errors import AuthenticationError, ConfigError, RefusedError
 from kode.events import no_emit
@@ -15,6 +15,9 @@ from kode.providers import open_provider
 from tests.needs import needs
 from tests.providers.line import READ, Object, traced
 from tests.tables import for_each
+
+if TYPE_CHECKING:
+    import respx
 
 KEY = "sk-test-key-of-nobody"
 HI = {"system": "Be brief — é.", "messages": (user_message("hi 🦊"),), "effort": "high"}
@@ -40,6 +43,15 @@ CLOUD_VARIABLES = (
 )
 
 
+@pytest.fixture
+def hosts() -> Iterator["respx.Router"]:
+    import pytest_httpx2  # noqa: F401
+    import respx
+
+    with respx.mock(using="httpcore2") as router:
+        yield router
+
+
 async def ask(
     name: str, model: str, environ: dict[str, str], request: Object | None = None, **settings: Any
 ) -> Message:
@@ -56,7 +68,7 @@ async def ask(
             await provider.aclose()
 
 
-def body_of(route: respx.Route) -> Object:
+def body_of(route: "respx.Route") -> Object:
     body: Object = json.loads(route.calls.last.request.content)
     return body
 
@@ -76,10 +88,10 @@ TEMPERED = {"tools": (READ,), "conversation": "a-session", "small": True, "max_o
     ],
 )  # fmt: skip
 async def test_a_vendor_gets_its_key_its_tools_and_no_temperature(
-    httpx2_mock: respx.Router, name: str, model: str, api: Any, path: str, trace: str, fields: Any
+    hosts: "respx.Router", name: str, model: str, api: Any, path: str, trace: str, fields: Any
 ) -> None:
     content = "".join(traced(trace)["wire"]["frames"]).encode()
-    route = httpx2_mock.post(path).respond(200, headers=STREAM, content=content)
+    route = hosts.post(path).respond(200, headers=STREAM, content=content)
 
     message = await ask(name, model, {}, TEMPERED, api=api, api_key=KEY)
 
@@ -116,12 +128,12 @@ MINE = {"ANTHROPIC_FOUNDRY_RESOURCE": "mine", "ANTHROPIC_FOUNDRY_API_KEY": "key"
     ],
 )  # fmt: skip
 async def test_a_cloud_is_found_with_the_credentials_of_the_environment(
-    httpx2_mock: respx.Router,
+    hosts: "respx.Router",
     *,
     name: str, model: str, environ: Any, settings: Any, url: str, header: str, value: str,
 ) -> None:  # fmt: skip
     content = (ANSWERED if url.endswith("responses") else SPOKEN).encode()
-    route = httpx2_mock.post(url).respond(200, headers=STREAM, content=content)
+    route = hosts.post(url).respond(200, headers=STREAM, content=content)
 
     message = await ask(name, model, environ, **settings)
 
@@ -163,9 +175,9 @@ async def test_a_missing_extra_of_a_cloud_is_named(
         await ask(name, f"anthropic.{CLAUDE}", dict.fromkeys(("AWS_REGION", *PROJECT), "x"))
 
 
-async def test_errors_of_clouds_are_read_as_the_vendors(httpx2_mock: respx.Router) -> None:
+async def test_errors_of_clouds_are_read_as_the_vendors(hosts: "respx.Router") -> None:
     missing = {"error": {"type": "not_found_error", "message": f"model: {CLAUDE}"}}
-    httpx2_mock.post(host="mine.services.ai.azure.com").respond(404, json=missing)
+    hosts.post(host="mine.services.ai.azure.com").respond(404, json=missing)
 
     with pytest.raises(RefusedError, match=CLAUDE):
         await ask("foundry", CLAUDE, MINE)

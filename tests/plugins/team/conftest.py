@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from kode.config.model import Notes
@@ -58,6 +57,8 @@ class Team:
 
     def rows(self, sql: str) -> list[str]:
         """The first column of what the owner gets."""
+        import psycopg
+
         with psycopg.connect(self.url("owner")) as connection:
             return [str(row[0]) for row in connection.execute(sql.encode())]
 
