@@ -149,7 +149,7 @@ def isolated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in list(os.environ):
-        if name.startswith(("KODE_", "OPENAI_", "ANTHROPIC_")):
+        if name.startswith(("KODE_", "OPENAI_", "ANTHROPIC_", "AWS_", "AZURE_", "CLOUD_ML_")):
             monkeypatch.delenv(name)
     monkeypatch.setattr(credentials, "_KEYS", {})
     credentials.redact.cache_clear()

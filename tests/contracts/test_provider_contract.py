@@ -111,6 +111,22 @@ async def test_text_streams_in_pieces_and_comes_back_whole(provider_for: Opener)
     assert len(deltas) > 1
     assert "".join(deltas) == said == text_of(message)
     assert (message.role, message.stop, message.model) == ("assistant", "end", "some-model")
+    for server in provider_for.servers:
+        sent = server.requests[0].json  # it limits the output
+        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+        assert [sent[name] > 0 for name in names if name in sent] == [True]
+
+
+async def test_usage_includes_what_was_cached(provider_for: Opener) -> None:
+    scripted = {"input_tokens": 100, "output_tokens": 7, "cached_tokens": 80}
+    provider = await provider_for([{"text": "Hi there"}, {"text": "Hi", "usage": scripted}])
+
+    counted = (await provider.reply(HELLO, lambda event: None)).usage
+    usage = (await provider.reply(HELLO, lambda event: None)).usage
+
+    assert counted is not None is not usage
+    assert min(counted.input_tokens, counted.output_tokens) > 0
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (100, 7, 80)
 
 
 async def test_thinking_streams_apart_from_the_text(provider_for: Opener) -> None:
@@ -131,7 +147,8 @@ async def test_parallel_calls_keep_their_order_and_raw_arguments(provider_for: O
         {"name": "read_file", "arguments": '{"path": "b.py", "n": 1.50}'},
         {"name": "todo", "arguments": {}},
     ]
-    provider = await provider_for([{"text": "Reading.", "calls": calls}])
+    odd = [{"name": "x", "arguments": "{not json"}]
+    provider = await provider_for([{"text": "Reading.", "calls": calls}, {"calls": odd}])
     events: list[Event] = []
 
     message = await provider.reply(HELLO, events.append)
@@ -143,19 +160,13 @@ async def test_parallel_calls_keep_their_order_and_raw_arguments(provider_for: O
     assert made[1].arguments == '{"path": "b.py", "n": 1.50}'
     assert [json.loads(made[at].arguments) for at in (0, 2)] == [{"path": "a.py"}, {}]
     assert len({call.id for call in made}) == 3
+    (kept,) = calls_of(await provider.reply(HELLO, lambda event: None))
+    assert kept.arguments == "{not json"
 
 
-async def test_arguments_that_are_no_json_are_kept_as_written(provider_for: Opener) -> None:
-    provider = await provider_for([{"calls": [{"name": "x", "arguments": "{not json"}]}])
-
-    message = await provider.reply(HELLO, lambda event: None)
-
-    assert calls_of(message)[0].arguments == "{not json"
-
-
-async def test_ids_are_unique_even_when_the_model_repeats_itself(provider_for: Opener) -> None:
+async def test_ids_of_calls_are_unique_and_a_conversation_goes_on(provider_for: Opener) -> None:
     same = {"name": "todo", "arguments": {}, "id": "same"}
-    provider = await provider_for([{"calls": [same, same]}, {"calls": [same]}])
+    provider = await provider_for([{"calls": [same, same]}, {"text": "So.", "calls": [same]}])
 
     first = await provider.reply(HELLO, lambda event: None)
     results = [ToolResult(call_id=c.id, name=c.name, text="ok") for c in calls_of(first)]
@@ -167,70 +178,19 @@ async def test_ids_are_unique_even_when_the_model_repeats_itself(provider_for: O
     ids = [call.id for message in (first, second) for call in calls_of(message)]
     assert len(set(ids)) == 3
     assert all(ids)
+    assert text_of(second) == "So."
 
 
-async def test_a_conversation_with_tools_goes_on(provider_for: Opener) -> None:
-    call = {"name": "read_file", "arguments": {"path": "a.py"}}
-    provider = await provider_for([{"calls": [call]}, {"text": "It says hi."}])
-    asked = user_message("What is in a.py?")
+async def test_the_stop_reason_says_how_it_ended(provider_for: Opener) -> None:
+    halves = [{"text": "Half a", "stop": stop} for stop in ("length", "refusal")]
+    cut = {"calls": [{"name": "write_file", "arguments": '{"path": "a'}], "stop": "length"}
+    provider = await provider_for([*halves, cut, {"text": ""}])
 
-    first = await provider.reply(asking(asked), lambda event: None)
-    result = ToolResult(call_id=calls_of(first)[0].id, name="read_file", text="hi")
-    second = await provider.reply(
-        asking(asked, first, Message(role="tool", parts=(result,))), lambda event: None
-    )
+    *ended, cut_off, empty = [await provider.reply(HELLO, lambda event: None) for _ in range(4)]
 
-    assert text_of(second) == "It says hi."
-
-
-@pytest.mark.parametrize("stop", ["length", "refusal"])
-async def test_the_stop_reason_says_how_it_ended(provider_for: Opener, stop: str) -> None:
-    provider = await provider_for([{"text": "Half a", "stop": stop}])
-
-    message = await provider.reply(HELLO, lambda event: None)
-
-    assert (message.stop, text_of(message)) == (stop, "Half a")
-
-
-async def test_a_cut_call_is_kept_but_the_stop_is_length(
-    provider_for: Opener,
-) -> None:
-    cut = {"name": "write_file", "arguments": '{"path": "a'}
-    provider = await provider_for([{"calls": [cut], "stop": "length"}])
-
-    message = await provider.reply(HELLO, lambda event: None)
-
-    assert message.stop == "length"
-    assert calls_of(message)[0].arguments == '{"path": "a'
-
-
-async def test_usage_includes_what_was_cached(provider_for: Opener) -> None:
-    usage = {"input_tokens": 100, "output_tokens": 7, "cached_tokens": 80}
-    provider = await provider_for([{"text": "Hi", "usage": usage}])
-
-    message = await provider.reply(HELLO, lambda event: None)
-
-    assert message.usage is not None
-    told = (message.usage.input_tokens, message.usage.output_tokens, message.usage.cached_tokens)
-    assert told == (100, 7, 80)
-
-
-async def test_usage_is_there_without_being_scripted(provider_for: Opener) -> None:
-    provider = await provider_for([{"text": "Hi there"}])
-
-    message = await provider.reply(HELLO, lambda event: None)
-
-    assert message.usage is not None
-    assert message.usage.input_tokens > 0
-    assert message.usage.output_tokens > 0
-
-
-async def test_an_empty_answer_is_a_message(provider_for: Opener) -> None:
-    provider = await provider_for([{"text": ""}])
-
-    message = await provider.reply(HELLO, lambda event: None)
-
-    assert (message.parts, message.stop) == ((), "end")
+    assert [(it.stop, text_of(it)) for it in ended] == [("length", "Half a"), ("refusal", "Half a")]
+    assert (cut_off.stop, calls_of(cut_off)[0].arguments) == ("length", '{"path": "a')
+    assert (empty.stop, empty.parts) == ("end", ())
 
 
 KINDS: dict[type[ProviderError], tuple[int, ...]] = {
@@ -242,33 +202,20 @@ KINDS: dict[type[ProviderError], tuple[int, ...]] = {
 """Statuses by what to do next."""
 
 
-async def test_errors_are_told_apart_by_what_to_do_next(provider_for: Opener) -> None:
+async def test_errors_say_what_to_do_next_and_pass(provider_for: Opener) -> None:
     cases = [(kind, status) for kind, statuses in KINDS.items() for status in statuses]
-    provider = await provider_for([{"error": {"status": status}} for _, status in cases])
+    errors = [{"error": {"status": status, "retry_after_s": 1.5}} for _, status in cases]
+    provider = await provider_for([*errors, {"text": "Here again"}])
     for kind, status in cases:
         with pytest.raises(ProviderError) as caught:
             await provider.reply(HELLO, lambda event: None)
 
         assert type(caught.value) is kind, status
         assert str(caught.value).rstrip().endswith(".")
-
-
-async def test_the_pause_a_server_asks_for_is_passed_on(provider_for: Opener) -> None:
-    provider = await provider_for([{"error": {"status": 429, "retry_after_s": 1.5}}])
-
-    with pytest.raises(TransientError) as caught:
-        await provider.reply(HELLO, lambda event: None)
-
-    assert caught.value.retry_after_s == 1.5
-
-
-async def test_the_reply_after_an_error_is_an_ordinary_one(provider_for: Opener) -> None:
-    provider = await provider_for([{"error": {"status": 500}}, {"text": "Here again"}])
-
-    with pytest.raises(TransientError):
-        await provider.reply(HELLO, lambda event: None)
-
+        assert kind is not TransientError or caught.value.retry_after_s == 1.5
     assert text_of(await provider.reply(HELLO, lambda event: None)) == "Here again"
+    with pytest.raises(RefusedError):  # the script is through
+        await provider.reply(HELLO, lambda event: None)
 
 
 async def test_cancelling_a_reply_leaves_the_provider_usable(provider_for: Opener) -> None:
@@ -285,27 +232,11 @@ async def test_cancelling_a_reply_leaves_the_provider_usable(provider_for: Opene
     assert text_of(await provider.reply(HELLO, lambda event: None)) == "Next"
 
 
-async def test_a_script_that_is_through_says_so(provider_for: Opener) -> None:
-    provider = await provider_for([{"text": "only"}])
-    await provider.reply(HELLO, lambda event: None)
-
-    with pytest.raises(RefusedError):
-        await provider.reply(HELLO, lambda event: None)
-
-
-async def test_memory_texts_inside_a_message_are_sent(provider_for: Opener) -> None:
-    provider = await provider_for([{"match": "remembered: tabs", "text": "seen"}])
-    parts = (Text(text="remembered: tabs", source="memory"), Text(text="Format it"))
+async def test_memory_and_broken_characters_go_out_in_a_message(provider_for: Opener) -> None:
+    provider = await provider_for([{"match": "remembered: tabs", "text": "fine"}])
+    parts = (Text(text="remembered: tabs", source="memory"), Text(text="half \ud83d of a face"))
 
     message = await provider.reply(asking(Message(role="user", parts=parts)), lambda event: None)
-
-    assert text_of(message) == "seen"
-
-
-async def test_broken_characters_do_not_break_the_request(provider_for: Opener) -> None:
-    provider = await provider_for([{"text": "fine"}])
-
-    message = await provider.reply(asking(user_message("half \ud83d of a face")), lambda e: None)
 
     assert text_of(message) == "fine"
 
@@ -349,19 +280,6 @@ async def test_a_call_written_as_text_is_one_on_either_wire(
     assert (call.name, json.loads(call.arguments)) == ("read_file", {"path": "a.py"})
     assert (call.written, made.stop) == (WRITTEN, "tool_calls")
     assert (calls_of(shown), shown.stop) == ((), "end")
-
-
-async def test_every_request_limits_the_output(provider_for: Opener) -> None:
-    provider = await provider_for([{"text": "Hello."}])
-
-    await provider.reply(HELLO, lambda event: None)
-
-    for server in provider_for.servers:
-        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-        (limit,) = [
-            server.requests[0].json[name] for name in names if name in server.requests[0].json
-        ]
-        assert limit > 0
 
 
 @pytest.mark.parametrize("name", sorted(row.name for row in PROVIDERS))

@@ -113,7 +113,6 @@ async def test_a_faulty_answer_is_an_error_that_shows_no_secret(
         assert len(str(error)) < 700
         assert not any(part in shown for part in (KEY, "token=", "\x1b", "<html>", *quoted)), reply
         assert len(line.server.requests) == 1  # a redirect is not followed
-    assert text_of(await line.reply({"text": "back"})) == "back"
 
 
 @each

@@ -3,7 +3,7 @@ for them, through the package that makes it see the clients of the SDKs."""
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,6 @@ from kode.providers import open_provider
 from tests.needs import needs
 from tests.providers.line import READ, Object, traced
 from tests.tables import for_each
-
-if TYPE_CHECKING:
-    import respx
 
 KEY = "sk-test-key-of-nobody"
 HI = {"system": "Be brief — é.", "messages": (user_message("hi 🦊"),), "effort": "high"}
@@ -36,15 +33,8 @@ ANSWERED = f"data: {json.dumps({'type': 'response.completed', 'response': WHOLE}
 STREAM = {"content-type": "text/event-stream"}
 
 
-CLOUD_VARIABLES = (
-    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE"),
-    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_BEDROCK_BASE_URL"),
-    *("CLOUD_ML_REGION", "AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"),
-)
-
-
 @pytest.fixture
-def hosts() -> Iterator["respx.Router"]:
+def hosts() -> Iterator[Any]:
     import pytest_httpx2  # noqa: F401
     import respx
 
@@ -57,8 +47,6 @@ async def ask(
 ) -> Message:
     """The reply of a provider that is opened in an environment with these variables of clouds."""
     with pytest.MonkeyPatch.context() as patch:
-        for variable in CLOUD_VARIABLES:
-            patch.delenv(variable, raising=False)
         for variable, value in environ.items():
             patch.setenv(variable, value)
         provider = open_provider(name, model, **settings)
@@ -68,7 +56,7 @@ async def ask(
             await provider.aclose()
 
 
-def body_of(route: "respx.Route") -> Object:
+def body_of(route: Any) -> Object:
     body: Object = json.loads(route.calls.last.request.content)
     return body
 
@@ -88,7 +76,7 @@ TEMPERED = {"tools": (READ,), "conversation": "a-session", "small": True, "max_o
     ],
 )  # fmt: skip
 async def test_a_vendor_gets_its_key_its_tools_and_no_temperature(
-    hosts: "respx.Router", name: str, model: str, api: Any, path: str, trace: str, fields: Any
+    hosts: Any, name: str, model: str, api: Any, path: str, trace: str, fields: Any
 ) -> None:
     content = "".join(traced(trace)["wire"]["frames"]).encode()
     route = hosts.post(path).respond(200, headers=STREAM, content=content)
@@ -128,7 +116,7 @@ MINE = {"ANTHROPIC_FOUNDRY_RESOURCE": "mine", "ANTHROPIC_FOUNDRY_API_KEY": "key"
     ],
 )  # fmt: skip
 async def test_a_cloud_is_found_with_the_credentials_of_the_environment(
-    hosts: "respx.Router",
+    hosts: Any,
     *,
     name: str, model: str, environ: Any, settings: Any, url: str, header: str, value: str,
 ) -> None:  # fmt: skip
@@ -175,7 +163,7 @@ async def test_a_missing_extra_of_a_cloud_is_named(
         await ask(name, f"anthropic.{CLAUDE}", dict.fromkeys(("AWS_REGION", *PROJECT), "x"))
 
 
-async def test_errors_of_clouds_are_read_as_the_vendors(hosts: "respx.Router") -> None:
+async def test_errors_of_clouds_are_read_as_the_vendors(hosts: Any) -> None:
     missing = {"error": {"type": "not_found_error", "message": f"model: {CLAUDE}"}}
     hosts.post(host="mine.services.ai.azure.com").respond(404, json=missing)
 

@@ -115,9 +115,10 @@ async def test_a_turn_with_two_rounds_of_calls_thinks_throughout(model: str) -> 
 
 @pytest.mark.parametrize("model", CLAUDES)
 async def test_no_level_of_effort_is_refused_by_any_model(model: str) -> None:
-    for effort in ("none", "minimal", "low", "medium", "high", "xhigh", "max"):
-        request = {"effort": effort, "answer_schema": {"type": "object", "properties": {}}}
-        async with talking(model, [{"text": "{}"}], request=request) as (talk, _):
+    request = {"answer_schema": {"type": "object", "properties": {}}}
+    async with talking(model, [{"text": "{}"}] * 7, request=request) as (talk, _):
+        for effort in ("none", "minimal", "low", "medium", "high", "xhigh", "max"):
+            talk.request["effort"] = effort
             await talk.say("Hello")
 
 

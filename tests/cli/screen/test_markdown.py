@@ -3,7 +3,6 @@ import re
 import textwrap
 from pathlib import Path
 
-import pytest
 from hypothesis import given, strategies as st
 
 from kode.cli.screen import markdown
@@ -55,15 +54,11 @@ def test_a_list_with_code_and_blank_lines_is_one():
     assert blocks_of(text) == [text.removesuffix("\n\nThe end."), "The end."]
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    for name in ("MAX_BLOCK_CHARS", "MAX_LINE_CHARS"):
-        monkeypatch.setattr(markdown, name, LIMIT)
-
-
 @for_each("before", ["", "- item ", "> ", "```py\n", "- one\n  ```\n"])
 @for_each("unit", ["word ", "x", "short line\n", "*a_ [", "- more\n"])
-def test_endless_text_settles_in_joined_parts_of_limited_size(small_blocks, before, unit):
+def test_endless_text_settles_in_joined_parts_of_limited_size(monkeypatch, before, unit):
+    for name in ("MAX_BLOCK_CHARS", "MAX_LINE_CHARS"):
+        monkeypatch.setattr(markdown, name, LIMIT)
     text = before + unit * (3 * LIMIT // len(unit))
     splitter = BlockSplitter()
     whole = splitter.feed(text) + splitter.finish()
