@@ -5,7 +5,6 @@ the text: its message goes to a model, a screen and a log.
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
@@ -82,20 +81,18 @@ _BEGINS = r"(?:\A|(?<=[.!?:;,。！？：，>*#)\]\n—–-]))[\s*_#>-]{0,12}"
 """Where a sentence or a clause begins. "Never ignore ...", "the test says ..." are not orders."""
 _GAP = r"[\W_]{0,12}"
 """Between two words. Bounded, so that the time is linear in any text."""
-_UNSPACED = re.compile(r"[\u0900-\u097f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""Scripts in which word boundaries do not help: without spaces, or with marks inside words."""
+_UNSPACED = "\u0900"
+"""From here on are scripts without spaces, or with marks inside words: boundaries do not help."""
 
 
 def _find_phrase(text: str) -> ScanFinding | None:
     plain = _QUOTED.sub("\0", text)  # quoted text is mentioned, not said
     folded = _fold_text(plain)
     # Markers are matched as they are, anywhere; orders at the beginning of a sentence.
-    findings = (
-        ScanFinding(category, _WHAT[category], is_wording=True)
-        for category, pattern in _read_phrases().items()
-        if pattern.search(plain if category == MARKUP else folded)
-    )
-    return next(findings, None)
+    markers, orders = _read_phrases()
+    match = orders.search(folded)
+    category = MARKUP if markers.search(plain) else match and match.lastgroup
+    return ScanFinding(category, _WHAT[category], is_wording=True) if category else None
 
 
 def _fold_text(text: str) -> str:
@@ -105,8 +102,9 @@ def _fold_text(text: str) -> str:
 
 
 @cache
-def _read_phrases() -> Mapping[str, re.Pattern[str]]:
-    """The pattern of each category of `scan_phrases.txt`, whose header describes its format."""
+def _read_phrases() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The patterns of the markers and of the orders in `scan_phrases.txt`, whose header describes
+    its format. An order matches as a group with the name of its category."""
     phrases, category = dict[str, list[str]](), ""
     text = resources.files(__package__ or "").joinpath("scan_phrases.txt").read_text("utf-8")
     for line in text.splitlines():
@@ -116,17 +114,15 @@ def _read_phrases() -> Mapping[str, re.Pattern[str]]:
             phrases.setdefault(category, []).append(line)
     markers = "|".join(map(re.escape, phrases.pop(MARKUP)))
     lead = "|".join(map(_compile_phrase, phrases.pop("before an order")))
-    patterns = {MARKUP: re.compile(markers, re.IGNORECASE)}
-    for name, lines in phrases.items():
-        orders = "|".join(map(_compile_phrase, lines))
-        patterns[name] = re.compile(f"{_BEGINS}(?:{lead}){{0,3}}(?:{orders})")
-    return patterns
+    orders = (f"(?P<{it}>{'|'.join(map(_compile_phrase, rows))})" for it, rows in phrases.items())
+    order = re.compile(f"{_BEGINS}(?:{lead}){{0,3}}(?:{'|'.join(orders)})")
+    return re.compile(markers, re.IGNORECASE), order
 
 
 def _compile_phrase(phrase: str) -> str:
     """The pattern of one line: words in order, `a/b` means either, `[a/b]` either or none."""
     phrase = _fold_text(phrase)
-    start, gap, space = ("", "", r"\s*") if _UNSPACED.search(phrase) else (r"\b", rf"\b{_GAP}", "")
+    start, gap, space = ("", "", r"\s*") if max(phrase) >= _UNSPACED else (r"\b", rf"\b{_GAP}", "")
     words = list[str]()
     for word in phrase.split():
         choices = re.escape(word.strip("[]")).replace("/", "|").replace("_", rf"\b{_GAP}")
