@@ -207,10 +207,8 @@ class Life:
             return plain[self._name]
         # Searches are judged by their ranked order, without a model.
         name, _, times = self._name.partition("*")
-        limits = {of: int(times or 1) * most for of, most in LIMITS.items()}
-        return make_system(
-            MemoryConfig.model_validate({"system": name, "llm_search": False} | limits)
-        )
+        limits: dict[str, Any] = {of: int(times or 1) * most for of, most in LIMITS.items()}
+        return make_system(MemoryConfig(system=name, llm_search=False, **limits))
 
     def _context(self, session: Session) -> MemoryContext:
         self._messages, self._typed = [], []

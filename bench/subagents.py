@@ -23,6 +23,7 @@ from kode.engine.agent import Spend
 from kode.memory.system import SnapshotMemory
 from kode.subagents.parent import Delegation, prepare_children, run_children
 from kode.subagents.task import Start, TaskArgument
+from kode.values import asdict
 from tests.scripted_server import ScriptedServer
 
 REQUEST = Path(__file__).with_name("baseline_request.py")
@@ -124,7 +125,7 @@ async def _delegate(
             limits=config.subagent,
             environment={k: v for k, v in environ.items() if k != "OPENAI_API_KEY"},
             start=lambda: Start(
-                config=config.model_dump(mode="json"),
+                config=asdict(config),
                 undo=str(Path(folder) / "undo"),
             ),
             ask=None,

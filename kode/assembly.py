@@ -73,11 +73,9 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     facts = {"context_window": config.context.window, "sees_images": config.context.sees_images}
     if facts := {name: value for name, value in facts.items() if value is not None}:
         overrides.setdefault(choice.model or row.default_model, {}).update(facts)
-    chosen = ("base_url", "api_key", "api", "headers", "used")
-    settings: dict[str, Any] = {name: getattr(choice, name) for name in chosen}
-    settings |= config.model_dump(include={"cache", "script"})
-    settings |= config.retry.model_dump(include={"idle_timeout_s", "total_timeout_s"})
-    return open_provider(row, choice.model, overrides=overrides, **settings)
+    values = {name: getattr(config, name) for name in ("cache", "script", "retry")}
+    values |= {it: getattr(choice, it) for it in ("base_url", "api_key", "api", "headers", "used")}
+    return open_provider(row, choice.model, overrides=overrides, **values)
 
 
 def can_search_web(config: Config, provider: Provider) -> bool:
@@ -341,7 +339,7 @@ async def run_check(
     home = paths.kode_home()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     if (mode or config.permissions.mode) == "full":
-        config = config.model_copy(update={"sandbox": SandboxPart(enabled=False)})
+        config = replace(config, sandbox=SandboxPart(enabled=False))
     argv = ("/bin/bash", "-o", "pipefail", "-c", command)
     ran, _ = await run_recording_opens(config, open_workplace(config, home, cwd), argv, timeout_s)
     return ran

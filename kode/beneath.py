@@ -1,10 +1,8 @@
 """The one way to files in trees that others change meanwhile: a project, a layer, a scratch copy.
 
 A folder that was looked at can be a link elsewhere when it is used. So a folder is opened component
-by component, none of them a link, and everything in it is done relative to its descriptor, which
-costs microseconds.
-
-All functions raise OSError; those that open a folder raise `LinkInTheWay` for a link in its path.
+by component, none of them a link, and everything in it is done relative to its descriptor. All
+functions raise OSError; those that open a folder raise `LinkInTheWay` for a link in its path.
 """
 
 import contextlib

@@ -4,7 +4,6 @@ import json
 import re
 from typing import Any
 
-STRING = r'"(?:[^"\\]|\\.)*"'
 _CUT = re.compile(r"\s*(?=\Z|```|~~~|<)")
 _AFTER_STRING = r"\s*(?:[,:}\]]|\Z|```|~~~|<)"
 _LOOSE_VALUE = re.compile(

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from kode import beneath
-from kode.beneath import TEMPORARY_PREFIX
 from kode.errors import BusyError, StorageError
 
 _BLOCK_BYTES = 65_536  # larger reads are no faster
@@ -306,7 +305,7 @@ def remove_stale_temporaries(folder: Path, *, also_below: bool = False) -> None:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):  # a link to a folder is among the folders
-            if name.startswith(TEMPORARY_PREFIX):
+            if name.startswith(beneath.TEMPORARY_PREFIX):
                 path = os.path.join(place, name)
                 with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
                     if not os.path.islink(path):

@@ -6,8 +6,6 @@ it is. Each of its requests to the model is a `StepStarted`, a `TextDelta` or `T
 reply streams, a `RetryScheduled` after a transient fault, and a `Replied` when the whole message is
 on disk; each call of a tool is a `ToolStarted` once the gate let it pass, a `ToolOutput` as it
 comes, and a `ToolFinished`.
-
-`emit` must not raise and must not block.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +15,7 @@ from typing import Any, Literal
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, Setting
 from kode.messages import Message, Refusal, Usage
 from kode.paths import relative_path
-from kode.values import asdict, dataclass, field, replace
+from kode.values import Value, asdict, field, replace
 
 Status = Literal["success", "incomplete", "error", "timeout", "interrupted"]
 """`incomplete`: the model answered, but some work was refused, or a check failed last."""
@@ -34,8 +32,7 @@ EXIT_CODES: Mapping[Status, int] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionStarted:
+class SessionStarted(Value):
     session_id: str | None
     """None with `--no-session`."""
     cwd: str
@@ -45,49 +42,42 @@ class SessionStarted:
     type: Literal["session_started"] = "session_started"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TurnStarted:
+class TurnStarted(Value):
     text: str
     type: Literal["turn_started"] = "turn_started"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Steered:
+class Steered(Value):
     text: str
     """What the person typed while the turn ran; the model gets it with its next step."""
     type: Literal["steered"] = "steered"
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepStarted:
+class StepStarted(Value):
     step: int
     """From 1 within the turn."""
     type: Literal["step_started"] = "step_started"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextDelta:
+class TextDelta(Value):
     text: str
     type: Literal["text_delta"] = "text_delta"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ThinkingDelta:
+class ThinkingDelta(Value):
     text: str
     """"" when the model begins to think: what it thinks may not be shown."""
     type: Literal["thinking_delta"] = "thinking_delta"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallAnnounced:
+class CallAnnounced(Value):
     """A call of a tool begins to arrive in a reply. For the engine alone, which does not pass it
     on."""
 
     type: Literal["call_announced"] = "call_announced"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RetryScheduled:
+class RetryScheduled(Value):
     attempt: int
     """The failed attempt, from 1."""
     max_attempts: int
@@ -98,8 +88,7 @@ class RetryScheduled:
     type: Literal["retry_scheduled"] = "retry_scheduled"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Replied:
+class Replied(Value):
     message: Message
     usage: Usage
     cost_usd: float | None
@@ -109,8 +98,7 @@ class Replied:
     type: Literal["replied"] = "replied"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolStarted:
+class ToolStarted(Value):
     call_id: str
     name: str
     subject: str
@@ -118,8 +106,7 @@ class ToolStarted:
     type: Literal["tool_started"] = "tool_started"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolOutput:
+class ToolOutput(Value):
     call_id: str
     text: str
     """Added since the last event: whole lines, without control sequences."""
@@ -128,8 +115,7 @@ class ToolOutput:
     type: Literal["tool_output"] = "tool_output"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolFinished:
+class ToolFinished(Value):
     call_id: str
     name: str
     subject: str
@@ -163,15 +149,13 @@ class ToolFinished:
         return "\n".join((self.text, *self.notes))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContextReduced:
+class ContextReduced(Value):
     tokens_before: int
     tokens_after: int
     type: Literal["context_reduced"] = "context_reduced"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Denial:
+class Denial(Value):
     """Something that the model wanted and was refused."""
 
     tool: str
@@ -180,8 +164,7 @@ class Denial:
     """The reason, and what would allow it, in words for the model."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
+class Check(Value):
     """A command that checked the project: tests, types, style, a build."""
 
     command: str
@@ -194,8 +177,7 @@ Checked = Literal["passed", "failed", "not_since_last_edit", "unknown"]
 """`unknown`: nothing was edited or checked, or what ran since the last edit tells nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TurnEnded:
+class TurnEnded(Value):
     status: Status
     result: str = ""
     """The final text, or as much of it as arrived."""
@@ -273,15 +255,13 @@ def result_object(
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanKept:
+class PlanKept(Value):
     path: str
     steps: int
     type: Literal["plan_kept"] = "plan_kept"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Working:
+class Working(Value):
     """kode itself is busy. Ends with the turn's next event, or with an empty `what`."""
 
     what: str
@@ -289,8 +269,7 @@ class Working:
     type: Literal["working"] = "working"
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryChanged:
+class MemoryChanged(Value):
     text: str
     """One line: `merged into env "uses pytest -q"`."""
     change_id: str = ""
@@ -300,8 +279,7 @@ class MemoryChanged:
     type: Literal["memory_changed"] = "memory_changed"
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentProgress:
+class AgentProgress(Value):
     index: int
     goal: str
     activity: str
@@ -311,8 +289,7 @@ class AgentProgress:
     type: Literal["agent_progress"] = "agent_progress"
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentFinished:
+class AgentFinished(Value):
     index: int
     goal: str
     status: Status
@@ -325,8 +302,7 @@ class AgentFinished:
 Level = Literal["info", "warning", "error"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Notice:
+class Notice(Value):
     text: str
     level: Level = "warning"
     value: Any = None

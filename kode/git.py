@@ -1,5 +1,4 @@
-"""The folders in which git keeps its records of a working tree, and what a command may change in
-them.
+"""The folders in which git keeps its records of a working tree, and what a command may do there.
 
 A tree's `.git` is such a folder, a link to one, or a file that names one: of a linked worktree, of
 a submodule, or of `git init --separate-git-dir`. They are found by reading files; no program runs.

@@ -2,9 +2,8 @@
 
 A plug-in is a package with an entry point in the group `kode.plugins` that names a `Plugin`. Those
 that kode ships are on unless the person turned them off; any other is off, and not imported, until
-the person names it in their own config, or its file with `--plugin`. See `docs/plugins.md`.
-
-An extra is a part of kode whose packages only those install who want them, as in `pyproject.toml`.
+the person names it in their own config, or its file with `--plugin`. See `docs/plugins.md`. An
+extra is a part of kode whose packages only those install who want them, as in `pyproject.toml`.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from typing import Any
 
 from kode import paths
 from kode.errors import ConfigError, KodeError, PluginError
-from kode.values import dataclass, field, fields, replace
+from kode.values import Value, dataclass, field, fields, replace
 
 SECTION = "plugins"
 """The section of the config with `enabled` and the settings of each plug-in, by its name."""
@@ -37,8 +36,7 @@ Code = str | Callable[..., Any] | Sequence[Any]
 """Something that a plug-in adds: "module:name", imported on first use, or the object itself."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(Value):
     """A command that a plug-in adds, in the terminal or at the prompt."""
 
     run: Code
@@ -51,8 +49,7 @@ class Command:
     """For a command of `kode memory`: the memory systems whose help lists it; () for all."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportFile:
+class ExportFile(Value):
     """An export with personal content; the person is warned of it."""
 
     data: bytes
@@ -60,8 +57,7 @@ class ExportFile:
     """What is in it, and what of that is personal: lines for the person."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plugin:
+class Plugin(Value):
     """What a plug-in adds; see `Code`."""
 
     name: str

@@ -1,15 +1,12 @@
-"""Messages and their parts. Pure values, no behaviour beyond reading.
-
-Nothing here knows a provider's wire format (`providers/`) or the session file (
-`session/entries.py`).
-"""
+"""Messages and their parts, apart from a provider's wire format (`providers/`) and from the lines
+of a session file (`session/entries.py`)."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from kode.values import Amounts, dataclass, field
+from kode.values import Amounts, Value, field
 
 Kind = TypeVar("Kind")
 Role = Literal["user", "assistant", "tool"]
@@ -27,8 +24,7 @@ Own = Mapping[str, Any] | None
 other fields. It goes back unchanged to the `origin` of its message; others get the plain form."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Text:
+class Text(Value):
     text: str
     source: str = ""
     """Who added the text: "" is the person (in a user message) or the model; "steering" the person
@@ -44,8 +40,7 @@ class Text:
     type: Literal["text"] = "text"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Thinking:
+class Thinking(Value):
     """Reasoning of the model, sent back only to the origin that can verify it."""
 
     text: str = ""
@@ -58,8 +53,7 @@ class Thinking:
     type: Literal["thinking"] = "thinking"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolCall:
+class ToolCall(Value):
     id: str
     """Unique within the session: the provider boundary repairs empty and duplicate ids."""
     name: str
@@ -79,8 +73,7 @@ class ToolCall:
             object.__setattr__(self, "own", None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerItem:
+class ServerItem(Value):
     """A part of a reply in the provider's own form alone, such as a search that the vendor's server
     made, with its results. Only its origin gets it back."""
 
@@ -100,8 +93,7 @@ RefusedBy = Literal["person", "rule", "mode", "nobody", "hook", "plugin", "sandb
 `fault`: it was not possible: a full disk, a file that somebody else changed meanwhile."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refusal:
+class Refusal(Value):
     """That a call, or a part of it, was refused."""
 
     by: RefusedBy
@@ -144,8 +136,7 @@ class Refusal:
         return self.decisive or self.message
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolResult:
+class ToolResult(Value):
     call_id: str
     name: str
     text: str
@@ -160,8 +151,7 @@ class ToolResult:
     type: Literal["tool_result"] = "tool_result"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Image:
+class Image(Value):
     """An image, or a PDF, attached to a message. Its bytes are in a file; see `kode.images`."""
 
     name: str
@@ -188,7 +178,6 @@ class Image:
 Part = Text | Thinking | ToolCall | ToolResult | Image | ServerItem
 
 
-@dataclass(frozen=True, kw_only=True)
 class Usage(Amounts):
     """Token counts of one request. `input_tokens` includes the cached ones."""
 
@@ -209,8 +198,7 @@ class Usage(Amounts):
         return max(0, self.input_tokens - self.cached_tokens - self.cache_write_tokens)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
+class Message(Value):
     role: Role
     parts: tuple[Part, ...]
     stop: StopReason | None = None

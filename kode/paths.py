@@ -1,7 +1,5 @@
-"""Where kode keeps things. The only module that knows the layout of `$KODE_HOME`, and that looks
-for a person's home folder.
-
-Computes paths and creates nothing; `durable.make_folder` creates folders, 0700.
+"""Where kode keeps things: no other module knows the layout of `$KODE_HOME`, or looks for a home
+folder. It creates nothing; `durable.make_folder` creates folders, 0700.
 """
 
 import os

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from kode.values import dataclass
+from kode.values import Value
 
 
-@dataclass(frozen=True, kw_only=True)
-class Encoding:
+class Encoding(Value):
     """How to convert between a file's bytes and its text."""
 
     codec: str

@@ -1,8 +1,7 @@
 """kode's processes: the programs that it starts itself (git, ripgrep), how deep it is
 nested, and how it ends before its time: by a signal, which during a turn cancels the turn, or by a
-fault of its own, described in `$KODE_HOME/logs` with credentials masked.
-
-Not here: commands of a model or a person, which run unchanged with the full PATH.
+fault of its own, described in `$KODE_HOME/logs` with credentials masked. Commands of a model or a
+person are started elsewhere, unchanged and with the full PATH.
 """
 
 import contextlib

@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from kode.events import Emit
 from kode.messages import Message
-from kode.values import dataclass
+from kode.values import Value
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it answers, least first."""
@@ -23,8 +23,7 @@ Api = str
 (Anthropic's Messages), `scripted`, or one that a plug-in adds."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelInfo:
+class ModelInfo(Value):
     """What kode knows about a model. Prices are US dollars per million tokens; None is unknown."""
 
     context_window: int
@@ -59,8 +58,7 @@ class ModelInfo:
         return self.input_price is not None and self.output_price is not None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolSpec:
+class ToolSpec(Value):
     """How a tool is described to a model."""
 
     name: str
@@ -73,8 +71,7 @@ class ToolSpec:
     """In Lark's notation: the tool's only parameter is free text, where the API takes grammars."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Value):
     system: str
     messages: Sequence[Message]
     """Every call has its result; the last message is from the user or from tools."""

@@ -1,7 +1,5 @@
-"""The tables of providers and memory systems, read by config, flags, `init` and `doctor`.
-
-A row is data: the module it names is imported when it is opened. `kode.providers` and `kode.memory`
-say how one works.
+"""The tables of providers and memory systems, read by config, flags, `init` and `doctor`. A row is
+data: the module that it names, in `kode.providers` or `kode.memory`, is imported when it is opened.
 """
 
 import tomllib
@@ -15,11 +13,10 @@ from urllib.parse import urlsplit
 from kode import installed
 from kode.errors import Setting
 from kode.provider import Api
-from kode.values import dataclass, field
+from kode.values import Value, field
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dialect:
+class Dialect(Value):
     """How a server's Chat Completions differ; the defaults suit an unknown server."""
 
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -50,8 +47,7 @@ class Dialect:
     """The field for a key that brings a session back to the same cache."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProviderRow:
+class ProviderRow(Value):
     name: str
     title: str = ""
     """The name for a person: "OpenRouter"; "": `name`."""
@@ -112,8 +108,7 @@ PROVIDERS = tuple(
 """The rows of `providers.toml`; the default is the first for which there is a key."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SystemRow:
+class SystemRow(Value):
     """One memory system: all that the rest of kode knows about it."""
 
     opens: str = ""

@@ -22,7 +22,7 @@ from kode.errors import KodeError, ToolError, UserError
 from kode.events import Emit
 from kode.messages import Image, Refusal, RefusedBy, ToolCall, shorten
 from kode.provider import ToolSpec
-from kode.values import dataclass, field, replace
+from kode.values import Value, dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -38,13 +38,11 @@ Effect = Literal["read", "edit", "run", "fetch", "mcp", "memory", "memory-read",
 network, does what its MCP server does, remembers or forgets, only searches memory, starts
 subagents; `none` touches nothing outside the session."""
 
-
 Checks = tuple[tuple[str, int | None], ...]
 """The checks of a command line, each with its own exit status; None: not known, or not run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkStep:
+class WorkStep(Value):
     """What a call did that tells whether the project was checked since it was last edited."""
 
     checks: Checks = ()
@@ -54,8 +52,7 @@ class WorkStep:
     only reads, or one that only changes files."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolOutput:
+class ToolOutput(Value):
     """A tool's result. A plain `str` is the same as `ToolOutput(text=...)`."""
 
     text: str
@@ -101,8 +98,7 @@ ChangeKind = Literal["work", "git", "cache", "dependency"]
 a folder of installed packages, which programs load unseen."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileChange:
+class FileChange(Value):
     """What a sandboxed command did to one file of its copy of the project."""
 
     path: str
@@ -176,8 +172,7 @@ class Blocked:
         }[self.what]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Consent:
+class Consent(Value):
     """What a question for the person's consent, or a refusal if nobody can be asked, contains."""
 
     flag: str = ""
@@ -198,8 +193,7 @@ class Consent:
     """Whether the call runs all the same if nobody can be asked (mode `full`)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decision:
+class Decision(Value):
     """Whether a call may run, and where: from the rules to the recorded result."""
 
     outcome: Literal["allow", "ask", "deny"]
@@ -243,8 +237,7 @@ class Decision:
 ALLOWED = Decision(outcome="allow", reason="")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolContext:
+class ToolContext(Value):
     """What a tool may know about the turn it runs in."""
 
     place: Workplace
@@ -270,8 +263,7 @@ class ToolContext:
     """Stores what a command has printed, in case an interruption leaves the call without result."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tool:
+class Tool(Value):
     """A tool, made of a function by `tool` or `plain_tool`."""
 
     name: str
@@ -312,8 +304,7 @@ CALLS_ANY = "mcp_call"
 """The tool that calls any tool of any MCP server."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Action:
+class Action(Value):
     """One thing that a call does, parsed and checked."""
 
     call_id: str

@@ -1,6 +1,5 @@
-"""Where a session works: one value for the agent, its tools, the gate and the sandbox.
-
-`assembly.open_workplace` builds it from the settings.
+"""Where a session works: one value for the agent, its tools, the gate and the sandbox, which
+`assembly.open_workplace` builds from the settings.
 """
 
 import errno
@@ -10,11 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from kode import beneath, paths
-from kode.values import dataclass, field
+from kode.values import Value, field
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitFolder:
+class GitFolder(Value):
     """A folder in which git keeps its records of a working tree."""
 
     path: str
@@ -23,8 +21,7 @@ class GitFolder:
     """The working tree, absolute and without links; "" where the records belong to several."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workplace:
+class Workplace(Value):
     cwd: Path
     project: Path
     """The repository root, else the working directory. Rules are relative to it."""

@@ -18,9 +18,10 @@ from kode.config.choice import (
     switch_provider,
 )
 from kode.config.load import ALLOWED_IN_PROJECT, Faults, Loaded, load_config, project_file
-from kode.config.model import Config, display_value, flatten
+from kode.config.model import Config, ProviderPart, display_value, flatten
 from kode.errors import ConfigError, Setting, UserError
 from kode.permissions.names import MODE_CALLED
+from kode.values import asdict, validator
 from tests.tables import for_each
 
 ROOT = Path(__file__).parent.parent
@@ -313,9 +314,8 @@ def test_unreadable_config_files_are_faults(place: Place) -> None:
 def test_every_key_is_explained_and_in_the_example() -> None:
     text = (ROOT / "config.example.json").read_text()
     page = (ROOT / "docs" / "configuration.md").read_text()
-
-    assert Config.model_validate_json(text, strict=True) == Config()
-    assert json.loads(text) == json.loads(Config().model_dump_json())
+    assert validator(Config).validate_json(text, strict=True) == Config()
+    assert json.loads(text) == json.loads(json.dumps(asdict(Config())))
     assert [key for key in flatten(Config()) if f"`{key}`" not in page] == []
 
 
@@ -362,7 +362,7 @@ OWN_URL = {"base_url": "http://127.0.0.1:1/v1"}
 def test_the_provider_is_the_one_that_can_be_asked(
     config: dict[str, Any], environ: Environ, name: str, fields: dict[str, Any]
 ) -> None:
-    choice = resolve_provider(Config.model_validate(config), environ)
+    choice = resolve_provider(validator(Config).validate_python(config), environ)
 
     assert choice.name == name
     assert {field: getattr(choice, field) for field in fields} == fields
@@ -386,20 +386,20 @@ def test_a_provider_that_cannot_be_asked_is_an_error(
     config: dict[str, Any], environ: Environ, says: str, setting: Setting | None
 ) -> None:
     with pytest.raises(UserError, match=says) as caught:
-        resolve_provider(Config.model_validate(config), environ)
+        resolve_provider(validator(Config).validate_python(config), environ)
 
     assert setting in (caught.value.setting, None)
 
 
 def test_switching_takes_no_key_and_no_address_along() -> None:
-    more = {"base_url": "http://127.0.0.1:2/v1", "model": "m"}
-    config = Config.model_validate({**OWN_URL, "api_key": "first-key", "providers": {"more": more}})
+    more = ProviderPart(base_url="http://127.0.0.1:2/v1", model="m")
+    config = Config(**OWN_URL, api_key="first-key", providers={"more": more})
 
     there = switch_provider(config, {}, "more", None)
     back = switch_provider(there, {}, "openai", "again")
 
     for settings, expected in (
-        (there, ("more", more["base_url"], LOCAL_KEY, "m")),
+        (there, ("more", more.base_url, LOCAL_KEY, "m")),
         (back, ("openai", OWN_URL["base_url"], "first-key", "again")),
     ):
         choice = resolve_provider(settings, {})
@@ -434,7 +434,7 @@ def test_the_part_before_a_slash_names_a_configured_provider(
 def test_small_work_goes_to_the_named_or_vendors_model(
     config: dict[str, Any], environ: Environ, name: str, model: str
 ) -> None:
-    settings = Config.model_validate({"provider": "openai", **config})
+    settings = validator(Config).validate_python({"provider": "openai", **config})
 
     choice = choose_small_model(settings, environ, settings.small_model)
 
@@ -442,8 +442,8 @@ def test_small_work_goes_to_the_named_or_vendors_model(
 
 
 def test_keys_are_shown_by_their_end_only() -> None:
-    openai = {"api_key": "short", "headers": {"x-key": "very-secret"}}
-    config = Config.model_validate({"api_key": "abcdefgh12345678", "providers": {"openai": openai}})
+    openai = ProviderPart(api_key="short", headers={"x-key": "very-secret"})
+    config = Config(api_key="abcdefgh12345678", providers={"openai": openai})
 
     values = {key: display_value(key, value) for key, value in flatten(config).items()}
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from kode import durable
+from kode import beneath, durable
 from kode.durable import is_intact, seal, seal_object, unseal_object
 from kode.errors import BusyError, StorageError
 from kode.memory import log as memory_log, statement
@@ -311,8 +311,8 @@ def test_a_damaged_file_is_set_aside_and_overwrites_nothing(tmp_path: Path) -> N
 def test_a_temporary_file_of_a_dead_writer_goes_at_once(tmp_path: Path) -> None:
     below = tmp_path / "sub"
     below.mkdir()
-    (below / f"{durable.TEMPORARY_PREFIX}0").write_bytes(b"half")
-    (below / f"{durable.TEMPORARY_PREFIX}1").symlink_to(tmp_path)
+    (below / f"{beneath.TEMPORARY_PREFIX}0").write_bytes(b"half")
+    (below / f"{beneath.TEMPORARY_PREFIX}1").symlink_to(tmp_path)
     (below / "kept").write_bytes(b"whole")
     durable.remove_stale_temporaries(tmp_path)
     assert len(os.listdir(below)) == 3

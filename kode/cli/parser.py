@@ -232,11 +232,15 @@ class Parser(argparse.ArgumentParser):
         commands: "Mapping[str, tuple[Callable[[Parser, Sequence[str]], T], str]]",
         argv: Sequence[str],
     ) -> T | int:
-        """Runs the command that `argv` begins with: one that a plug-in adds to the group, or one of
-        `commands`. Without a command, or with `--help`, lists them and exits. Raises: ConfigError;
-        SystemExit after listing; whatever the command raises."""
-        if argv and (of_plugin := installed.find_command(group, argv[0])) is not None:
-            return of_plugin(argv[1:])
+        """Runs the command that `argv` begins with: one of `commands`, or one that a plug-in adds
+        to the group. Without a command, or with `--help`, lists them and exits. Raises:
+        ConfigError; SystemExit after listing; whatever the command raises."""
+        command, *rest = argv or [""]
+        if command in commands:
+            run, text = commands[command]
+            return run(cls(f"kode {group} {command}", text), rest)
+        if (of_plugin := installed.find_command(group, command)) is not None:
+            return of_plugin(rest)
         about = {name: text for name, (_, text) in commands.items()} | installed.subcommands(group)
         if not argv or argv[0] in ("-h", "--help"):
             if is_completing():
@@ -246,12 +250,8 @@ class Parser(argparse.ArgumentParser):
             listed = align_pairs([*about.items()], shutil.get_terminal_size().columns)
             sys.stdout.write(f"usage: kode {group} COMMAND ...\n\n{listed}\n")
             raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
-        command, *rest = argv
-        if command not in commands:
-            wrong = f"kode {group}: unknown command {command!r}"
-            raise _unknown_choice_error(wrong, command, "The commands are", about)
-        run, text = commands[command]
-        return run(cls(f"kode {group} {command}", text), rest)
+        wrong = f"kode {group}: unknown command {command!r}"
+        raise _unknown_choice_error(wrong, command, "The commands are", about)
 
     def add_commands(self, commands: Mapping[str, str]) -> None:
         """Adds subcommands (name → summary), which only completion uses."""

@@ -18,14 +18,13 @@ from kode.registry import (
     provider_row,
     settings_to_set,
 )
-from kode.values import dataclass, field, replace
+from kode.values import Value, field, replace
 
 LOCAL_KEY = "none"
 """Sent to servers without keys; the SDK requires one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProviderChoice:
+class ProviderChoice(Value):
     """The chosen provider, and how to ask it. None leaves a value to the provider's default."""
 
     row: ProviderRow
@@ -60,7 +59,7 @@ def resolve_provider(
         if resolved != config.model and provider != row.name:
             config = switch_provider(config, environ, provider, resolved)
             row = row_of(config, provider)
-        config = config.model_copy(update={"model": resolved})
+        config = replace(config, model=resolved)
     part = config.part(row.name)
     alone = ("script", "retry.idle_timeout_s")  # these are never set per provider
     used = {key: Setting(key, origins.get(key, "default")) for key in alone}
@@ -195,10 +194,11 @@ def switch_provider(
     Raises: UserError as `resolve_provider`.
     """
     current = config.provider or _choose_unnamed(config, environ).name
-    unnamed = {"base_url": config.base_url, "api_key": config.api_key}
-    part = config.part(current).model_copy(update={k: v for k, v in unnamed.items() if v})
-    update = {"provider": provider, "model": model, **dict.fromkeys(unnamed)}
-    return config.model_copy(update={**update, "providers": {**config.providers, current: part}})
+    part = config.part(current)
+    url, key = config.base_url or part.base_url, config.api_key or part.api_key
+    providers = {**config.providers, current: replace(part, base_url=url, api_key=key)}
+    config = replace(config, provider=provider, model=model, providers=providers)
+    return replace(config, base_url=None, api_key=None)
 
 
 def choose_small_model(

@@ -19,7 +19,6 @@ import jiter
 
 from kode import durable, paths
 from kode.errors import ConfigError, Setting
-from kode.paths import real_path
 from kode.permissions.names import translate_rule
 
 MAX_FILE_BYTES = 1_000_000  # a config is far smaller: this is some other file
@@ -98,16 +97,16 @@ def parse_document(text: str, path: Path) -> dict[str, Any]:
 
 def resolve_inside(path: Path, *folders: Path) -> Path:
     """Resolves a path. Raises: ConfigError if it leads out of any one of these folders."""
-    real = Path(real_path(path))
+    real = Path(paths.real_path(path))
     for folder in folders:
-        if not real.is_relative_to(real_path(folder)):
+        if not real.is_relative_to(paths.real_path(folder)):
             raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
     return real
 
 
 def project_folders(cwd: Path) -> list[Path]:
     """The folders from `cwd` up to the repository's root; outside a repository only `cwd`."""
-    start, top = Path(real_path(cwd)), paths.project_root(cwd)
+    start, top = Path(paths.real_path(cwd)), paths.project_root(cwd)
     return [folder for folder in (start, *start.parents) if folder.is_relative_to(top)]
 
 
@@ -119,7 +118,7 @@ def restrict_home(home: Path) -> str:
     """
     try:
         mode, owners = home.stat().st_mode, (os.geteuid(), 0)
-        entries = (Path(real_path(home)), *home.iterdir())
+        entries = (Path(paths.real_path(home)), *home.iterdir())
         strangers = [path for path in entries if path.lstat().st_uid not in owners]
     except OSError:
         return ""  # missing, or no folder: whoever needs it says so
@@ -157,7 +156,7 @@ def find_foreign_settings(
     Raises: ConfigError for `named` alone.
     """
     documents = [read_flag_document(named, "--settings", cwd)] if named else []
-    home, remarks = Path(real_path(paths.user_home() or paths.NO_HOME)), list[str]()
+    home, remarks = Path(paths.real_path(paths.user_home() or paths.NO_HOME)), list[str]()
     for folder in (*(it for it in project_folders(cwd) if it != home), home):
         for path in (folder / name for name in FILES if os.path.isfile(folder / name)):
             try:

@@ -10,12 +10,10 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from kode import installed, paths
 from kode.config.choice import row_of
@@ -28,19 +26,18 @@ from kode.config.files import (
     restrict_home,
     write_document,
 )
-from kode.config.model import Config, Section, describe_allowed, flatten
+from kode.config.model import Config, describe_allowed, flatten
 from kode.credentials import redact
 from kode.errors import ConfigError, KodeError, PluginError, Setting
 from kode.messages import shorten
 from kode.permissions.names import MODE_CALLED
 from kode.registry import COMPATIBLE
-from kode.values import dataclass, replace
+from kode.values import Value, is_dataclass, replace, validator
 
 Keys = tuple[str, ...]
 Layer = dict[Keys, tuple[Any, str]]
 """One source of settings: the keys that lead to a value → the value, and the name of its origin:
 `FILE:LINE`, a variable, a flag."""
-Model = TypeVar("Model", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -93,8 +90,7 @@ FLAGS = {
 """Key → its flag, if the flag has a value and another name than the key."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loaded:
+class Loaded(Value):
     config: Config
     origins: Mapping[str, str]
     """Dotted key → the origin of its value: `default`, `FILE:LINE`, a variable, a flag."""
@@ -337,19 +333,27 @@ def _validate(layer: Layer) -> Config:
         if _HALF_CHARACTER.search(json.dumps(value, ensure_ascii=False)):
             fault = f"`{'.'.join(keys)}` holds half of a character. Write the full character."
             raise Faults({Setting(".".join(keys), place): fault})
-    return _parse(Config, _nest_settings(layer), layer)
+    config: Config = _parse(Config, _nest_settings(layer), layer)
+    return config
 
 
-def _parse(model: type[Model], values: Mapping[str, Any], layer: Layer, above: Keys = ()) -> Model:
-    """Validates the values as an instance of the model. Raises: Faults."""
+def _parse(cls: Any, values: Mapping[str, Any], layer: Layer, above: Keys = ()) -> Any:
+    """Validates values as an instance of a dataclass, or of a plug-in's model. Raises: Faults."""
+    from pydantic_core import ValidationError
+
+    is_own = is_dataclass(cls)
+    read = (
+        partial(validator(cls).validate_json, extra="forbid") if is_own else cls.model_validate_json
+    )
+    names = flatten(cls()) if is_own else cls.model_fields
     try:
         # As JSON and strictly: "yes" is not a boolean, "90" and true are not numbers.
-        return model.model_validate_json(json.dumps(values), strict=True)
+        return read(json.dumps(values), strict=True)
     except ValidationError as error:
         faults = {}
         for fault in error.errors():
             steps = tuple(str(step) for step in fault["loc"] if step != "[key]")
-            faults[_make_setting((*above, *steps), layer)] = _explain(model, above, steps, fault)
+            faults[_make_setting((*above, *steps), layer)] = _explain(names, above, steps, fault)
         raise Faults(faults) from None
 
 
@@ -379,18 +383,18 @@ def plugin_settings(plugin: installed.Plugin, config: Config, layer: Layer | Non
     """
     section = config.plugins.get(plugin.name, {})
     values = {key: value for key, value in section.items() if key != "enabled"}
-    model = installed.load_part(plugin, plugin.settings) if plugin.settings else Section
+    model = installed.load_part(plugin, plugin.settings) if plugin.settings else Value
     settings = _parse(model, values, layer or {}, (installed.SECTION, plugin.name))
     return settings if plugin.settings else None
 
 
-def _explain(model: type[BaseModel], above: Keys, steps: Keys, fault: Mapping[str, Any]) -> str:
+def _explain(names: Iterable[str], above: Keys, steps: Keys, fault: Mapping[str, Any]) -> str:
     """The fault of one value: a sentence with the value and what is allowed."""
     key = ".".join((*above, *steps))
     match fault["type"]:
-        case "extra_forbidden":
-            names = [f"`{name}`" for name in flatten(model.model_construct())]
-            return f"unknown key `{key}`. {_suggest_nearest(f'`{key}`', names)}"
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            nearest = _suggest_nearest(f"`{key}`", [f"`{name}`" for name in names])
+            return f"unknown key `{key}`. {nearest}"
         case "value_error":
             return f"in `{key}` {fault['ctx']['error']}."
         case "missing":

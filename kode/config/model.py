@@ -9,114 +9,108 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-
-from kode import installed, paths
+from kode import installed
 from kode.credentials import redact
-from kode.paths import real_path
+from kode.paths import expand_path, real_path
 from kode.permissions.names import MODE_CALLED, PermissionMode
 from kode.provider import Effort
 from kode.registry import SYSTEMS
+from kode.values import Value, field, is_dataclass
 
-ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
+ProviderName = Annotated[str, ("pattern", r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
 """A row of `kode.registry`, or a name that the config itself gives: `load.py` checks that it is one
 of the two."""
 
 
-def _check_system(name: str) -> str:
-    if name not in SYSTEMS and name not in (added := installed.find_additions("memory")):
-        raise ValueError(f"{name!r} is none of {', '.join((*added, *SYSTEMS))}")
+def _check_system(name: Any) -> Any:
+    if isinstance(name, str) and name not in SYSTEMS:
+        added = installed.find_additions("memory")
+        if name not in added:
+            raise ValueError(f"{name!r} is none of {', '.join((*added, *SYSTEMS))}")
     return name
 
 
-SystemName = Annotated[str, AfterValidator(_check_system)]
+SystemName = Annotated[str, _check_system]
 """A memory system of kode or of a plug-in."""
-Count = Annotated[int, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, ("ge", 0)]
+AtLeastOne = Annotated[int, ("ge", 1)]
+Seconds = Annotated[float, ("gt", 0), ("allow_inf_nan", False)]
+Share = Annotated[float, ("ge", 0), ("le", 1)]
+Money = Annotated[float, ("ge", 0), ("allow_inf_nan", False)]
 Mode = Annotated[
-    PermissionMode,
-    BeforeValidator(lambda name: MODE_CALLED.get(name, name) if isinstance(name, str) else name),
+    PermissionMode, lambda name: MODE_CALLED.get(name, name) if isinstance(name, str) else name
 ]
 """Also accepts other agents' names for the modes."""
 
 
-class Section(BaseModel):
-    """A section of the settings: fixed once loaded; unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Permissions(Section):
+class Permissions(Value):
     mode: Mode = "ask"
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
 
-class Subagent(Section):
-    max_concurrency: Annotated[int, Field(ge=1, le=8)] = 3
+class Subagent(Value):
+    max_concurrency: Annotated[int, ("ge", 1), ("le", 8)] = 3
     timeout_s: Seconds = 1800
     max_steps: AtLeastOne = 60
     max_depth: Count = 1
 
 
-class ContextPart(Section):
+class ContextPart(Value):
     window: AtLeastOne | None = None
     sees_images: bool | None = None
-    compact_at: Annotated[float, Field(ge=0.1, le=0.95)] = 0.8
+    compact_at: Annotated[float, ("ge", 0.1), ("le", 0.95)] = 0.8
     keep_user_tokens: Count = 20_000
 
 
-class Shell(Section):
+class Shell(Value):
     environment: tuple[str, ...] = ()
 
 
-class SandboxPart(Section):
+class SandboxPart(Value):
     enabled: Literal[True, False, "auto"] = "auto"
     network: bool = False
 
 
-class Mcp(Section):
+class Mcp(Value):
     deferred: Literal[True, False, "auto"] = "auto"
 
 
-class UndoSettings(Section):
+class UndoSettings(Value):
     max_file_mb: AtLeastOne = 5
     max_session_mb: AtLeastOne = 200
     max_total_mb: AtLeastOne = 500
 
 
-class Retry(Section):
-    max_attempts: Annotated[int, Field(ge=1, le=5)] = 5
+class Retry(Value):
+    max_attempts: Annotated[int, ("ge", 1), ("le", 5)] = 5
     idle_timeout_s: Seconds = 120
     total_timeout_s: Seconds = 1800
 
 
-class Price(Section):
+class Price(Value):
     input: Money
     output: Money
     cached: Money | None = None
     cache_write: Money | None = None
 
 
-class ServerChoice(Section):
+class ServerChoice(Value):
     """A server with its model, its address and its key."""
 
     model: str | None = None
     base_url: str | None = None
-    api_key: str | None = Field(default=None, repr=False)
+    api_key: str | None = field(default=None, repr=False)
 
 
 class ProviderPart(ServerChoice):
     api: Literal["auto", "responses", "chat", "messages"] = "auto"
-    headers: Mapping[str, str] = Field(default={}, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     effort: Effort | None = None
 
 
-class Repl(Section):
+class Repl(Value):
     vi_mode: bool = False
     theme: Literal["auto", "dark", "light", "16", "none"] = "auto"
     notify: Literal[True, False, "bell"] = True
@@ -125,35 +119,35 @@ class Repl(Section):
 
 class Embedding(ServerChoice):
     provider: Literal["local", "openai"] = "local"
-    dims: Annotated[int, Field(ge=16, le=8192)] | None = None
+    dims: Annotated[int, ("ge", 16), ("le", 8192)] | None = None
     timeout_s: Seconds = 10
 
 
-class Vault(Section):
+class Vault(Value):
     facts_allowlist: tuple[str, ...] | None = None
 
 
-class Journal(Section):
+class Journal(Value):
     max_memory_size: AtLeastOne = 8192
     consolidation_timeout_s: Seconds = 30
-    memory_window: Annotated[int, Field(ge=2)] = 50
+    memory_window: Annotated[int, ("ge", 2)] = 50
 
 
-class Notes(Section):
+class Notes(Value):
     forget_brings_back: bool = False
     user: str = "default"
-    url: Annotated[str, Field(pattern=r"^postgres(ql)?://")] | None = None
-    team: Annotated[str, Field(min_length=1, max_length=60)] = "default"
-    host: Annotated[str, Field(max_length=60)] | None = None
+    url: Annotated[str, ("pattern", r"^postgres(ql)?://")] | None = None
+    team: Annotated[str, ("min_length", 1), ("max_length", 60)] = "default"
+    host: Annotated[str, ("max_length", 60)] | None = None
 
 
-class MemoryConfig(Section):
+class MemoryConfig(Value):
     enabled: bool = True
     system: SystemName = "tiered"
-    data_dir: Annotated[str, Field(min_length=1)] | None = None
+    data_dir: Annotated[str, ("min_length", 1)] | None = None
     facts_limit_user: AtLeastOne = 1500
     facts_limit_env: AtLeastOne = 2500
-    buffer_lines: Annotated[int, Field(ge=0, le=1000)] = 20
+    buffer_lines: Annotated[int, ("ge", 0), ("le", 1000)] = 20
     buffer_enabled: bool = True
     merge_on_write: bool = True
     extract_on_end: bool = True
@@ -164,7 +158,7 @@ class MemoryConfig(Section):
     add_threshold: Share = 0.3
     min_turns_for_extraction: AtLeastOne = 3
     end_deadline_s: Seconds = 30
-    exit_wait_s: Annotated[float, Field(ge=0)] = 2
+    exit_wait_s: Annotated[float, ("ge", 0)] = 2
     model: str | None = None
     embedding: Embedding = Embedding()
     vault: Vault = Vault()
@@ -177,15 +171,13 @@ class MemoryConfig(Section):
         is_journal = self.system == "journal"
         return self.journal.consolidation_timeout_s if is_journal else self.end_deadline_s
 
-    @model_validator(mode="after")
-    def _check_together(self) -> "MemoryConfig":
+    def __post_init__(self) -> None:
         if self.add_threshold > self.merge_threshold:
             raise ValueError("`add_threshold` must not be above `merge_threshold`")
         if self.embedding.provider == "local" and (self.embedding.base_url or self.embedding.model):
             raise ValueError(
                 'memory.embedding.provider must be "openai" for `base_url` or `model` to be used'
             )
-        return self
 
 
 class Config(ServerChoice):
@@ -197,10 +189,10 @@ class Config(ServerChoice):
     effort: Effort | None = None
     web_search: bool | None = None
     cache: Literal["auto", "short", "long", "none"] = "auto"
-    providers: Mapping[ProviderName, ProviderPart] = {}
+    providers: Mapping[ProviderName, ProviderPart] = field(default_factory=dict)
     script: str | None = None
     max_steps: AtLeastOne = 90
-    max_budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    max_budget_usd: Annotated[float, ("gt", 0), ("allow_inf_nan", False)] | None = None
     shared_budget: str | None = None
     timeout_s: Seconds | None = None
     system: str | None = None
@@ -218,10 +210,10 @@ class Config(ServerChoice):
     mcp: Mcp = Mcp()
     undo: UndoSettings = UndoSettings()
     retry: Retry = Retry()
-    prices: Mapping[str, Price] = {}
+    prices: Mapping[str, Price] = field(default_factory=dict)
     repl: Repl = Repl()
     memory: MemoryConfig = MemoryConfig()
-    plugins: Mapping[str, Mapping[str, Any]] = {}
+    plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The name of a plug-in → whether it is `enabled`, and its own settings."""
 
     def part(self, provider: str) -> ProviderPart:
@@ -230,30 +222,30 @@ class Config(ServerChoice):
 
     def roots(self, cwd: Path) -> tuple[Path, ...]:
         """The working folders: `cwd` unchanged, then those of `add_dirs`, absolute and real."""
-        return (cwd, *(Path(real_path(paths.expand_path(folder))) for folder in self.add_dirs))
+        return (cwd, *(Path(real_path(expand_path(folder))) for folder in self.add_dirs))
 
 
 def configured_prices(config: Config) -> dict[str, dict[str, Any]]:
     """The configured prices, in the format of `kode.providers.models.model_info_of`."""
     return {
-        model: {f"{kind}_price": value for kind, value in price if value is not None}
+        model: {f"{kind}_price": value for kind, value in vars(price).items() if value is not None}
         for model, price in config.prices.items()
     }
 
 
-def flatten(part: BaseModel, prefix: str = "") -> dict[str, Any]:
+def flatten(part: Any, prefix: str = "") -> dict[str, Any]:
     """Dotted key → value; sections are flattened, mappings are not."""
     values: dict[str, Any] = {}
-    for name, value in part:
-        is_section = isinstance(value, Section)
+    for name, value in vars(part).items():
+        is_section = is_dataclass(value)
         values |= flatten(value, f"{prefix}{name}.") if is_section else {prefix + name: value}
     return values
 
 
 def display_value(key: str, value: Any) -> Any:
     """A value as plain JSON for display: of an API key only the last four characters."""
-    if isinstance(value, BaseModel):
-        value = value.model_dump()
+    if is_dataclass(value):
+        value = vars(value)
     if isinstance(value, Mapping):
         return {name: display_value(f"{key}.{name}", item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -279,6 +271,7 @@ _KINDS = {
     "list": "a list",
     "tuple": "a list",
     "model": "a section: {...}",
+    "dataclass": "a section: {...}",
     "dict": "a section: {...}",
 }
 

@@ -59,7 +59,7 @@ from kode.session.plan import Plan
 from kode.tool import ALLOWED, Action, Around, Decision, Tool, ToolContext
 from kode.tools.background import BackgroundCommands
 from kode.tools.builtin import BUILTIN, SMALL
-from kode.values import KW_ONLY, dataclass, field, replace
+from kode.values import KW_ONLY, Value, dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ if TYPE_CHECKING:
     from kode.tools.processes import ProgramRun
 
 
-@dataclass(frozen=True, kw_only=True)
-class Child:
+class Child(Value):
     """Makes a conversation a subagent's: its session is among its parent's records, it has no MCP
     servers of its own, and of plug-ins only those that decide about calls."""
 
@@ -358,8 +357,8 @@ class Conversation:
         if level not in (None, "default", *EFFORTS):
             levels = ", ".join(("default", *EFFORTS))
             raise UserError(f"There is no effort {str(level)[:40]!r}. The levels are: {levels}.")
-        effort = None if level == "default" else level
-        self.settings = self.settings.with_config(self.config.model_copy(update={"effort": effort}))
+        effort: Any = None if level == "default" else level
+        self.settings = self.settings.with_config(replace(self.config, effort=effort))
         self.agent = replace(self.agent, effort=resolve_provider(self.config, os.environ).effort)
 
     def list_models(self, *, ask: bool = False) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from kode.permissions.question import Answer, Ask, Question
 from kode.session import entries
 from kode.tool import Tool
 from kode.undo.journal import TurnId
+from kode.values import asdict, replace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
@@ -88,27 +89,27 @@ def make_child_start(conversation: "Conversation") -> "Start":
     choice, gate, spend = resolve_provider(config, os.environ), agent.gate, agent.spend
     whole = spend.max_tree_steps or config.max_steps
     mode, deny = gate.state.mode, (*config.permissions.deny, *map(str, gate.state.denied))
-    part = config.providers.get(choice.name, ProviderPart())
+    part = config.part(choice.name)
     parts = {choice.name: ProviderPart(api=part.api, headers=part.headers)}
     if (fallback := config.fallback_model) is not None:
         other = choose_small_model(config, os.environ, fallback)
         fallback = f"{other.name}/{other.model}"
-        keys = {"base_url": other.base_url, "api_key": other.api_key}
-        part = config.providers.get(other.name, ProviderPart()).model_copy(update=keys)
+        part = replace(config.part(other.name), base_url=other.base_url, api_key=other.api_key)
         parts = {other.name: part, **parts}
-    changes = {
-        "provider": choice.name,
-        "model": agent.provider.model,
-        "effort": agent.effort,
-        "fallback_model": fallback,
-        "base_url": choice.base_url,
-        "api_key": choice.api_key,
-        "providers": parts,
-        "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
-        "permissions": config.permissions.model_copy(update={"mode": mode, "deny": deny}),
-    }
+    config = replace(
+        config,
+        provider=choice.name,
+        model=agent.provider.model,
+        effort=agent.effort,
+        fallback_model=fallback,
+        base_url=choice.base_url,
+        api_key=choice.api_key,
+        providers=parts,
+        memory=replace(config.memory, enabled=False, embedding=Embedding()),
+        permissions=replace(config.permissions, mode=mode, deny=deny),
+    )
     return Start(
-        config=config.model_copy(update=changes).model_dump(mode="json"),
+        config=asdict(config),
         may_ask=conversation.settings.ask is not None,
         trust_project=conversation.settings.trust_project,
         approved=gate.approved_in_session,

@@ -16,7 +16,7 @@ from kode.session.entries import PLUGIN_TYPE, NoteEntry, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective
 from kode.tool import Action, CallDecision, Decision, Interceptor, Tool, plain_tool
-from kode.values import dataclass, field, replace
+from kode.values import Value, dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ class PluginSession:
         return replace(call, arguments=arguments, changed_by=f"The plug-in {self.plugin.name}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prompt:
+class Prompt(Value):
     """What a slash command of a plug-in sends to the model, as if the person had typed it."""
 
     text: str

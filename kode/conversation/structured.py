@@ -10,7 +10,7 @@ from kode.engine.context import Context
 from kode.errors import ConfigError
 from kode.events import TurnEnded
 from kode.messages import Text, shorten, text_of
-from kode.values import dataclass, replace
+from kode.values import Value, dataclass, replace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Steering
@@ -25,8 +25,7 @@ fit this JSON schema:
 _FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Form:
+class Form(Value):
     """The required form of an answer."""
 
     schema: Mapping[str, Any]

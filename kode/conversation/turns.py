@@ -148,7 +148,7 @@ async def _run_message(
     agent = replace(
         agent,
         interceptors=(*agent.interceptors, *limits),
-        config=agent.config.model_copy(update=within) if within else agent.config,
+        config=replace(agent.config, **within) if within else agent.config,
         fall_back=partial(_fall_back, conversation),
     )
     context, emit = conversation.context, conversation.settings.emit

@@ -16,7 +16,7 @@ from kode.session.provenance import Provenance
 from kode.shared_budget import SharedBudget
 from kode.tool import Around, Interceptor, Tool, ToolOutput
 from kode.undo.undo import Undo
-from kode.values import dataclass, field
+from kode.values import Value, dataclass, field
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class Spend:
         return (output_tokens + input_tokens * READ_SHARE) / median
 
 
-@dataclass(frozen=True, kw_only=True)
-class Agent:
+class Agent(Value):
     provider: Provider
     tools: tuple[Tool, ...]
     """In the order sent, which never changes within a session."""

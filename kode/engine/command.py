@@ -23,7 +23,7 @@ from kode.plain_text import MAX_DIFF_CHARS, escape_path, unified_diff
 from kode.sandbox.reach import Interest
 from kode.tool import Action, Decision, FileChange, ToolContext, ToolOutput, WorkStep, group_changes
 from kode.undo.undo import Undo
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 from kode.workplace import to_command
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ MAX_NAMED = 20  # changed files are named to the model; the rest are counted
 UNCHANGED = ToolOutput(text="")  # the output about the changes of a command that made none
 
 
-@dataclass(frozen=True, kw_only=True)
-class AllowedCommand:
+class AllowedCommand(Value):
     """An action that the gate has allowed, with the context for its tool."""
 
     agent: Agent

@@ -21,12 +21,11 @@ from kode.config.files import project_folders, resolve_inside
 from kode.errors import ConfigError, ToolError
 from kode.extensions.trust import FOREIGN, Candidate, Kind, Scope, folder_content
 from kode.messages import cut_list, shorten
-from kode.paths import real_path
 from kode.permissions.names import MODE_CALLED, PermissionMode, listed_tools, split_rules
 from kode.permissions.rules import parse
 from kode.provider import EFFORTS, Effort
 from kode.tool import Tool, ToolContext, ToolOutput, tool
-from kode.values import dataclass, field, replace
+from kode.values import Value, dataclass, field, replace
 
 MAX_FILE_BYTES = 256 * 1024  # 64,000 tokens: nobody means to send more
 MAX_FOUND = 500
@@ -47,8 +46,7 @@ PLUGIN_ROOT = "${CLAUDE_PLUGIN_ROOT}"
 """The variable for the bundle's folder in the texts of a bundle."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bundle:
+class Bundle(Value):
     """Skills, commands, agents, hooks and servers that a person approved as one, all in one copy in
     `$KODE_HOME`. Their names are qualified: `BUNDLE:NAME`, or `BUNDLE.NAME` for servers."""
 
@@ -126,7 +124,7 @@ def list_folders(around: Surroundings, kind: str) -> list[ExtensionFolder]:
     places = [ExtensionFolder(folder, "home", around.user_home) for folder in personal]
     places += [ExtensionFolder(folder, "project", around.project) for folder in above]
     # If two paths lead to the same folder, the person's own one counts.
-    by_path = {real_path(it.folder): it for it in reversed(places) if it.folder.is_dir()}
+    by_path = {paths.real_path(it.folder): it for it in reversed(places) if it.folder.is_dir()}
     return sorted(by_path.values(), key=lambda it: (it.scope == "home", places.index(it)))
 
 
@@ -171,8 +169,7 @@ def read_text(path: Path, place: ExtensionFolder) -> str:
 # written for other agents, some of which accept what is not YAML.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Document:
+class Document(Value):
     whole: str
     body: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -254,8 +251,7 @@ Instructions for kinds of tasks. Where one fits the task, load it with `skill` b
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExtensionDefinition:
+class ExtensionDefinition(Value):
     item: Candidate
     place: ExtensionFolder
     description: str
@@ -292,7 +288,6 @@ def _fields_of_all(
 # ── skills ───────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, kw_only=True)
 class Skill(ExtensionDefinition):
     files: tuple[str, ...] = ()
     """All other files in its folder, relative to it."""
@@ -359,8 +354,8 @@ def skill_tool(skills: Sequence[Skill], reread: Callable[[Skill], Skill]) -> Too
         loaded = reread(by_name[name])
         if file is None:
             return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)
-        path = Path(real_path(loaded.item.origin / file))
-        if Path(real_path(loaded.item.origin)) not in path.parents:
+        path = Path(paths.real_path(loaded.item.origin / file))
+        if Path(paths.real_path(loaded.item.origin)) not in path.parents:
             raise ToolError(f"{file} is outside of the skill's folder. Read it with read_file.")
         try:
             text = read_text(path, replace(loaded.place, folder=loaded.item.origin))
@@ -385,7 +380,6 @@ _FILE = re.compile(r"(?:^|(?<=[\s(`\"']))@((?:~/)?[\w./-]*\w)")
 _NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
 
 
-@dataclass(frozen=True, kw_only=True)
 class CommandDefinition(ExtensionDefinition):
     argument_hint: str = ""
     allowed: tuple[str, ...] | None = None
@@ -464,7 +458,6 @@ def _split_arguments(arguments: str) -> list[str]:
 MAX_AGENT_CHARS = 400  # a hundred tokens of every request
 
 
-@dataclass(frozen=True, kw_only=True)
 class AgentDefinition(ExtensionDefinition):
     tools: frozenset[str] | None = None
     """The names of the only tools that it gets; None for those of every subagent."""

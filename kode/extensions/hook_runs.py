@@ -32,7 +32,7 @@ from kode.permissions.question import Answer, Ask, Question
 from kode.session.entries import HookEntry
 from kode.tool import Action, CallDecision, Decision, Tool, ToolOutput
 from kode.tools.processes import ProgramRun
-from kode.values import dataclass, field, replace
+from kode.values import Value, field, replace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
@@ -119,8 +119,7 @@ MAX_NAMED = 5
 MAX_CONTEXT_CHARS = 10_000  # 2,500 tokens
 
 
-@dataclass(frozen=True, kw_only=True)
-class HookAnswer:
+class HookAnswer(Value):
     outcome: Outcome = ""
     reason: str = ""
     """Why, for the model or the person."""
@@ -246,8 +245,7 @@ CHANGED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hooks:
+class Hooks(Value):
     """The hooks of one session."""
 
     conversation: "Conversation"

@@ -21,8 +21,7 @@ from kode.credentials import redact
 from kode.errors import ConfigError
 from kode.extensions.definitions import Bundle, ExtensionFolder, Surroundings, read_text
 from kode.extensions.trust import Candidate, folder_content
-from kode.paths import real_path
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 
 EVENTS = (
     "SessionStart UserPromptSubmit PreToolUse PermissionRequest PostToolUse PostToolUseFailure "
@@ -45,8 +44,7 @@ JUDGES = ("PreToolUse", "PermissionRequest")
 command that the model runs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hook:
+class Hook(Value):
     item: Candidate
     event: str
     matcher: str
@@ -109,7 +107,7 @@ def is_current(hook: Hook, around: Surroundings) -> bool:
 
 def _list_hook_files(around: Surroundings) -> Iterator[tuple[Path, ExtensionFolder]]:
     for folder in project_folders(around.cwd):
-        if folder != Path(real_path(around.user_home)):  # its `.claude` is the person's own
+        if folder != Path(paths.real_path(around.user_home)):  # its `.claude` is the person's own
             place = ExtensionFolder(folder=folder, scope="project", top=around.project)
             yield from ((folder / name, place) for name in FILES)
     home = ExtensionFolder(folder=around.user_home, scope="home", top=around.user_home)
@@ -223,6 +221,6 @@ def _files_named(command: str, folders: Sequence[Path]) -> Iterator[Path]:
         name = _VARIABLE.sub("", word)
         for folder in folders:
             for path in (folder / name, folder / name.lstrip("/")) if name else ():
-                real = Path(real_path(path)) if "\0" not in name else folder
+                real = Path(paths.real_path(path)) if "\0" not in name else folder
                 if real.is_file():
                     yield real

@@ -20,8 +20,7 @@ from kode.errors import ConfigError
 from kode.extensions import trust
 from kode.extensions.definitions import bundles_in
 from kode.extensions.trust import Candidate, Scope
-from kode.paths import real_path
-from kode.values import dataclass
+from kode.values import Value, dataclass
 
 SECTION = "mcpServers"
 START_TIMEOUT_S = 30.0  # `npx` and `uvx` may have to install the server first
@@ -34,8 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_)){0,39}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerEntry:
+class ServerEntry(Value):
     """A server as configured, with its variables unreplaced."""
 
     name: str
@@ -62,7 +60,7 @@ class ServerEntry:
     def files_of_command(self) -> list[str]:
         """A line with the path and hash of each file of the project that the command names."""
         words = dict.fromkeys((self.values.get("command", ""), *self.values.get("args", ())))
-        files = {word: Path(real_path(self.project / word)) for word in words}
+        files = {word: Path(paths.real_path(self.project / word)) for word in words}
         return [
             f"{word} has the SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}"
             for word, path in files.items()
@@ -290,8 +288,7 @@ class ToolDefinition:
         return json.dumps(self.whole, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Content:
+class Content(Value):
     """A server's answer to a call, for a resource, or for a prompt."""
 
     text: str
@@ -300,8 +297,7 @@ class Content:
     is_error: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offering:
+class Offering(Value):
     """A resource (`key` is its URI) or a prompt (`key` is its name)."""
 
     key: str
@@ -310,8 +306,7 @@ class Offering:
     """The names of a prompt's arguments, in order; `!` is appended to a required one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ElicitField:
+class ElicitField(Value):
     name: str
     title: str
     kind: Literal["text", "number", "integer", "boolean", "choice", "choices"]
@@ -320,8 +315,7 @@ class ElicitField:
     default: Any = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ElicitForm:
+class ElicitForm(Value):
     """A server's request to the person: to fill in `fields`, or, if `url` is set, to open it."""
 
     server: str

@@ -21,7 +21,6 @@ from pydantic_core import to_jsonable_python
 
 from kode import durable
 from kode.broken_json import object_of
-from kode.durable import seal_object, unseal_object
 from kode.errors import ServerError
 from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, ServerFields, tokens_file
 from kode.values import dataclass, field
@@ -147,14 +146,14 @@ class _Tokens:
         with durable.hold_lock(self.path.parent):
             plain = to_jsonable_python(parts, exclude_none=True)
             document = {**self._load(), "url": self.url, **plain}
-            data = json.dumps(seal_object(document), indent=2).encode()
+            data = json.dumps(durable.seal_object(document), indent=2).encode()
             durable.replace_file(self.path, data + b"\n")
 
     def _load(self) -> dict[str, Any]:
         """The stored parts; {} without a file. Raises: ValueError for damage."""
         if not self.path.exists():
             return {}
-        content = unseal_object(object_of(self.path.read_bytes()) or {})
+        content = durable.unseal_object(object_of(self.path.read_bytes()) or {})
         # The name is a short hash: tokens of another server must never be sent to this one.
         if content.get("url") != self.url:
             raise ValueError("it is of another server")

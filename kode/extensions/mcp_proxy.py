@@ -9,7 +9,6 @@ import re
 import socket
 from base64 import b64encode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
 from urllib.parse import unquote, urlsplit
 
 from kode.tools.fetch_url import Address, explain_refusal, resolve_host
@@ -46,7 +45,7 @@ class InternetProxy:
         direct = dict.fromkeys(_NO_PROXY.split(), "localhost,127.0.0.1,::1")
         return {**dict.fromkeys(_PROXY.split(), address), **direct, "NODE_USE_ENV_PROXY": "1"}
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def serve(self) -> AsyncIterator[None]:
         tasks = set[asyncio.Task[None]]()
 
@@ -68,14 +67,14 @@ class InternetProxy:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with closing(writer), contextlib.suppress(*_ENDS):
+        with contextlib.closing(writer), contextlib.suppress(*_ENDS):
             async with asyncio.timeout(SETUP_S):
                 request = _REQUEST.match(await reader.readuntil(b"\r\n\r\n"))
                 host, port = (request[1].decode(), int(request[2])) if request else ("", 0)
                 target = await self._connect(host, port)
             writer.write(f"HTTP/1.1 {'200 OK' if target else '403 Forbidden'}\r\n\r\n".encode())
             if target is not None:
-                with closing(target[1]):
+                with contextlib.closing(target[1]):
                     await asyncio.gather(_copy(reader, target[1]), _copy(target[0], writer))
 
     async def _connect(self, host: str, port: int) -> Streams | None:

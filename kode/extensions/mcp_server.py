@@ -40,8 +40,7 @@ from kode.extensions.mcp_config import (
 )
 from kode.extensions.trust import Approvals, Approved, Candidate
 from kode.installed import require_extra
-from kode.paths import real_path
-from kode.values import dataclass, field, replace
+from kode.values import Value, dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ class DownloadNeededError(ServerError):
 # ── opening a connection ─────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, kw_only=True)
-class Opener:
+class Opener(Value):
     """Opens a session's servers in the project's root, even if `place` is a folder below it."""
 
     place: Workplace
@@ -199,13 +197,13 @@ class Opener:
 
         server, user_home = start.server, paths.user_home()
         folder = cache_folder(start.entry, self.place.home)
-        shown = tuple(Path(real_path(paths.expand_path(path))) for path in server.read)
+        shown = tuple(Path(paths.real_path(paths.expand_path(path))) for path in server.read)
         for path in shown:
             if user_home and user_home.is_relative_to(path):
                 raise ConfigError(f"`read` names {path}, all of your home: name a folder in it.")
         durable.make_folder(files := folder / "files")
         place = replace(self.place, cwd=self.place.project)
-        writes, cache = server.write and not approved, Path(real_path(files))
+        writes, cache = server.write and not approved, Path(paths.real_path(files))
         if approved:  # of the person's folders, it sees only the project
             place = replace(place, roots=(), readable=())
         grants = Grants(network=server.network, project=writes, read=shown, cache=cache)

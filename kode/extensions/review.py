@@ -31,11 +31,10 @@ from kode.extensions.mcp_config import ServerEntry, entries_in, find_servers
 from kode.extensions.mcp_server import forget_server
 from kode.extensions.trust import Approvals, Candidate
 from kode.messages import align_columns, cut_list, shorten
-from kode.paths import real_path
 from kode.permissions.places import is_named_like_keys
 from kode.permissions.question import Ask, Question, visible
 from kode.prompts.agents_files import InstructionsFile, ProjectInstructions, read_agents_files
-from kode.values import dataclass, field, replace
+from kode.values import Value, dataclass, field, replace
 
 Kind = Literal["skills", "commands", "agents", "hooks"]
 Standing = Literal["used", "new", "changed", "shadowed"]
@@ -53,8 +52,7 @@ class Found(Generic[T]):
     """What shadows it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundExtensions:
+class FoundExtensions(Value):
     """The extensions found, in order of precedence."""
 
     skills: tuple[Found[Skill], ...] = ()
@@ -355,7 +353,7 @@ def _read_instructions(cwd: Path, approvals: Approvals) -> ProjectInstructions:
 
 
 def _make_item(source: InstructionsFile, project: Path) -> Candidate:
-    real = Path(real_path(source.path))
+    real = Path(paths.real_path(source.path))
     return Candidate(
         kind="instructions",
         name=str(real.relative_to(project) if project in real.parents else real),

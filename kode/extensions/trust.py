@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,11 +16,10 @@ from kode import durable, paths
 from kode.config.files import resolve_inside
 from kode.credentials import redact
 from kode.errors import ConfigError, StorageError
-from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.plain_text import unified_diff
 from kode.session.provenance import MarksFile, marks_file
-from kode.values import asdict, dataclass, field, replace
+from kode.values import Value, asdict, field, replace, validator
 from kode.workplace import is_below
 
 Beside = Literal["mcp-tool", "mcp-outside", "mcp-download", "hook-outside"]
@@ -43,8 +42,7 @@ MAX_KEPT_CHARS = 1024 * 1024
 """Limit of a text that is kept to show a change."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Candidate(Value):
     """One thing that can run something or steer the model."""
 
     kind: Kind
@@ -64,8 +62,7 @@ class Candidate:
     """For instructions, the file's hash if all of its text is in `content`; "" otherwise."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Approved:
+class Approved(Value):
     """An item as a person approved it."""
 
     kind: Kind
@@ -90,8 +87,7 @@ class Approved:
         return self.names != "" and self.names == _hash_names(self.folders)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Approvals:
+class Approvals(Value):
     """The approvals for one project."""
 
     project: Path = field(default_factory=Path)
@@ -317,14 +313,8 @@ def _change_approvals(
 
 def _decode_approvals(document: Mapping[str, Any]) -> tuple[Approved, ...]:
     """Raises: ValueError for damage."""
-    return _approvals_validator()(document["items"])
-
-
-@cache
-def _approvals_validator() -> Callable[[Any], tuple[Approved, ...]]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(tuple[Approved, ...]).validate_python
+    items: tuple[Approved, ...] = validator(tuple[Approved, ...]).validate_python(document["items"])
+    return items
 
 
 def _read_regular(path: str, limit: int = -1) -> tuple[bytes, float] | None:
@@ -386,7 +376,7 @@ def _hash_load(path: str, project: Path) -> tuple[str, float] | None:
     """The SHA-256 of a regular file, and when it or the link to it last changed; None if there is
     none. For a link out of the project, its target's path is hashed, never the content."""
     try:
-        link, real = os.lstat(path), real_path(path)
+        link, real = os.lstat(path), paths.real_path(path)
         if not Path(real).is_relative_to(project):
             read: tuple[bytes, float] | None = (os.fsencode(f"-> {real}"), 0.0)
         else:

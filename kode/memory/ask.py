@@ -13,7 +13,7 @@ from typing import Any
 from kode import broken_json
 from kode.messages import Message, Text, ToolResult, text_of, user_message
 from kode.provider import AskReply, Request
-from kode.values import dataclass, replace
+from kode.values import Value, dataclass, replace
 
 MAX_PROMPT_CHARS = 48_000
 """About 12,000 tokens: a whole working session's transcript, and no more than a few cents."""
@@ -29,8 +29,7 @@ MAX_BRACKETS = 100
 _LAST_FENCE = re.compile(r"\s*```\s*\Z")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelReply:
+class ModelReply(Value):
     message: Message | None = None
     """None without an answer."""
     failure: str = ""

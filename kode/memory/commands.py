@@ -213,10 +213,9 @@ COMMANDS = (
 """What a person can do with memory, at the shell and at the prompt."""
 
 
-def add_commands(
-    parser: argparse.ArgumentParser, system: str = ""
-) -> list[argparse.ArgumentParser]:
-    """Adds the commands of a system, or of all for "", to `parser`, and returns their parsers."""
+def add_commands(parser: argparse.ArgumentParser, argv: Sequence[str], system: str = "") -> None:
+    """Adds the commands of a system, or of all for "", to `parser`. A plug-in's are among them
+    unless `argv` names one of kode's own."""
     group = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
         if command.is_of(system):
@@ -226,9 +225,9 @@ def add_commands(
             _add_arguments(subparser, command.arguments)
             if command.one_of:  # an empty group has no help
                 _add_arguments(subparser.add_mutually_exclusive_group(), command.one_of)
-    for name, about in installed.subcommands("memory", system).items():
-        group.add_parser(name, help=about).add_argument("rest", nargs="*")
-    return list(group.choices.values())
+    if group.choices.keys().isdisjoint(argv):
+        for name, about in installed.subcommands("memory", system).items():
+            group.add_parser(name, help=about).add_argument("rest", nargs="*")
 
 
 def _add_arguments(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
@@ -262,9 +261,9 @@ async def run_command(
     """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one. Raises:
     ConfigError, MemoryRefused, StorageError, BusyError if it failed."""
     name = arguments.command or "show"
-    if name in installed.subcommands("memory"):
+    command = next((command for command in COMMANDS if command.name == name), None)
+    if command is None:  # of a plug-in
         raise MemoryRefused(f"Run `kode memory {name}` in a shell.")
-    command = next(command for command in COMMANDS if command.name == name)
     memory = system if name == "search" else statements_of(system, name)
     _, *names = inspect.signature(command.run).parameters
     values = {
@@ -282,8 +281,8 @@ async def run_line(system: MemorySystem, argv: Sequence[str]) -> Outcome:
     """Runs one command line (`["search", "tabs"]`) on an open memory. Raises as `run_command`, and
     ConfigError for an invalid command line."""
     parser = _LineParser(prog="/memory")
-    add_commands(parser, system.name)
     words = [*argv[1:2], "--help"] if argv[:1] == ["help"] else [*argv] or ["show"]
+    add_commands(parser, words, system.name)
     try:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             arguments = parser.parse_args(words)

@@ -10,15 +10,14 @@ from kode.messages import Message
 from kode.provider import AskReply
 from kode.session.record import SessionRecord
 from kode.tool import Tool
-from kode.values import dataclass
+from kode.values import Value
 
 InjectReason = Literal["start", "resume", "compacted", "trimmed"]
 """`trimmed`: the session resumes, and messages were dropped since memory last injected."""
 DropReason = Literal["window", "reset", "exit"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryContext:
+class MemoryContext(Value):
     """What a memory system may know about the process and session that opened it."""
 
     root: Path
@@ -48,8 +47,7 @@ class MemoryContext:
     """`await confirm(title, preview)`: whether the person says yes; None if nobody can be asked."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Injection:
+class Injection(Value):
     system: str = ""
     """A section for the system prompt, sent until a compaction; "" for none. It depends only on
     what memory holds, not on the session's turns or the time: a new fact changes no other lines."""
@@ -57,8 +55,7 @@ class Injection:
     """Text to send once, in a message of its own; "" for none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Turn:
+class Turn(Value):
     """A turn, for memory. In `recall` only `number`, `text` and `tainted` are set."""
 
     number: int
@@ -73,8 +70,7 @@ class Turn:
     """Whether the session has read untrusted content so far."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drop:
+class Drop(Value):
     """What memory wants done when the context loses messages."""
 
     keep: int | None = None
@@ -85,8 +81,7 @@ class Drop:
     """False when memory could not process the messages in time (it kept the raw material)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hit:
+class Hit(Value):
     text: str
     where: str
     """The file or note it comes from."""
@@ -94,8 +89,7 @@ class Hit:
     """`exact`: it contains every word of the query as it is spelled."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SnapshotSection:
+class SnapshotSection(Value):
     title: str
     content: str
 
@@ -160,8 +154,7 @@ NullMemory = MemorySystem
 """The name for a plug-in that derives from it, or for no memory."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RemoteLine:
+class RemoteLine(Value):
     """One change of memory as a server keeps it for several people."""
 
     id: str
@@ -178,8 +171,7 @@ class RemoteLine:
     """When it arrived, in UTC."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RemoteAnswer:
+class RemoteAnswer(Value):
     """What a server answers to a member of a team."""
 
     person: str

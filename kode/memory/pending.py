@@ -4,7 +4,6 @@ asked, and an answer before it is used, so that a kill costs at most one repeate
 """
 
 import fcntl
-import functools
 import json
 import os
 import re
@@ -12,19 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from kode import durable
 from kode.credentials import redact_values
 from kode.messages import Message
-from kode.values import dataclass, replace
+from kode.values import Value, replace, serializer, validator
 
 _ID = re.compile(r"(?!.*\.\.)(?!.*\.json$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """A usable session id: at most 100 characters, no path, not hidden, without the suffix `.json`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionProgress:
+class SessionProgress(Value):
     """What has been done so far to summarize one session."""
 
     attempts: int = 0
@@ -35,11 +31,6 @@ class SessionProgress:
     """The conversation with the model so far, in a system that asks in several steps."""
     shown: tuple[str, ...] = ()
     """The ids of the known statements that the question shows, in the order of their numbers."""
-
-
-@functools.cache
-def _format() -> TypeAdapter[SessionProgress]:
-    return TypeAdapter(SessionProgress)
 
 
 class Pending:
@@ -98,14 +89,17 @@ class Pending:
     def progress(self, session: str) -> SessionProgress:
         """Returns the stored progress; a missing or damaged file counts as no progress."""
         with suppress(OSError, ValueError):
-            return _format().validate_json(self._file(session).read_bytes())
+            progress: SessionProgress = validator(SessionProgress).validate_json(
+                self._file(session).read_bytes()
+            )
+            return progress
         return SessionProgress()
 
     def update(self, session: str, **values: Any) -> None:
         """Stores fields of `SessionProgress`, with credentials masked. Call it with an attempt
         before making the request, and with an answer before using it."""
         progress = replace(self.progress(session), **values)
-        row = redact_values(_format().dump_python(progress, mode="json"))
+        row = redact_values(serializer(SessionProgress).to_python(progress, mode="json"))
         text = json.dumps(row, ensure_ascii=False)
         durable.replace_file(self._file(session), text.encode(errors="replace"))
 

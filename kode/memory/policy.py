@@ -35,7 +35,7 @@ from kode.messages import Message, shorten, text_of
 from kode.registry import SYSTEMS, SystemRow
 from kode.session.record import Project, SessionRecord
 from kode.tool import Tool, ToolContext, ToolOutput, tool
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 
 if TYPE_CHECKING:
     from kode.config.model import MemoryConfig
@@ -52,8 +52,7 @@ MAX_HIT_CHARS = 1_000  # the rest is a file to read
 SINCE_CHARS = 40  # a version or a day
 
 
-@dataclass(frozen=True, kw_only=True)
-class Addition:
+class Addition(Value):
     """What a person or a tool wants to add."""
 
     target: str

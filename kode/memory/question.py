@@ -22,7 +22,7 @@ from kode.memory.source import cite, verify_quote
 from kode.memory.statement import Author, MemoryChange, Outcome, Relations, Statement, timestamp
 from kode.memory.store import MemoryStore
 from kode.session.record import SessionRecord
-from kode.values import dataclass, replace
+from kode.values import Value, dataclass, replace
 
 if TYPE_CHECKING:
     from kode.memory.policy import OpenMemory, Policy
@@ -62,8 +62,7 @@ MAX_FACTS = 12  # one to three are asked for
 MAX_QUOTE_CHARS = 400  # a sentence or two
 
 
-@dataclass(frozen=True, kw_only=True)
-class LearnedFact:
+class LearnedFact(Value):
     text: str
     quote: str = ""
     """The person's words in which they state it; "" if they do not."""
@@ -71,8 +70,7 @@ class LearnedFact:
     source: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelAnswer:
+class ModelAnswer(Value):
     """What an answer says. Lines are numbered from 1: the known ones, then the facts."""
 
     narrative: str = ""

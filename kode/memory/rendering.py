@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kode.credentials import redact
 from kode.memory.statement import Statement, StatementKind
 from kode.session.record import Project
-from kode.values import dataclass
+from kode.values import Value
 
 SEPARATOR = "§"
 _BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
@@ -37,8 +37,7 @@ class FilePiece(NamedTuple):
     """The statement; "" for layout."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileFormat:
+class FileFormat(Value):
     """How statements stand in a file."""
 
     split: Callable[[str], list[FilePiece]]
@@ -221,8 +220,7 @@ ALIKE = 0.6
 """From this likeness on, a text that a person edited counts as a new version of the old one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
+class Layout(Value):
     """Where a memory system keeps its statements: data and pure functions. A statement names its
     place: a file below the memory folder, or a plain name such as `notes`."""
 

@@ -20,7 +20,7 @@ from kode.memory.store import Choice, quote
 from kode.memory.system import Memory, statements_of
 from kode.messages import cut_list, plural, shorten
 from kode.paths import short_path
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 
 Confirm = Callable[[str], bool]
 """Asks the person a question; True for yes."""
@@ -41,8 +41,7 @@ MAX_PROPOSALS = 100  # a person decides on each
 MAX_NAME_CHARS = 60  # of another agent's name, shown on one line
 
 
-@dataclass(frozen=True, kw_only=True)
-class WaitingItem:
+class WaitingItem(Value):
     """An item that waits for the person's decision."""
 
     reason: Reason
@@ -321,8 +320,7 @@ def _format_minute(at: str) -> str:
 # ── for plug-ins ─────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListedEntry:
+class ListedEntry(Value):
     """One entry, credentials masked."""
 
     statement: Statement
@@ -334,8 +332,7 @@ class ListedEntry:
     """Why it may no longer hold; "" if nothing speaks against it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Overview:
+class Overview(Value):
     """What the active system holds for this project."""
 
     system: str

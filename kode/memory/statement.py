@@ -6,13 +6,10 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import IntEnum
-from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from pydantic import TypeAdapter
-
 from kode.session.record import SessionRecord
-from kode.values import dataclass, field, replace
+from kode.values import Value, field, replace, serializer, validator
 
 Who = Literal["user", "model", "session", "client", "import", "recovered", "colleague"]
 """`user`: typed, edited or approved by the person; `model`: by a tool call; `session`: by the
@@ -37,8 +34,7 @@ AUTHORS: Mapping[Who, str] = {
 """The authors in words, for a person and for a model."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Statement:
+class Statement(Value):
     """One text that memory holds. It never changes: a new text is a new statement."""
 
     id: str = field(default_factory=lambda: f"s{secrets.token_hex(5)}")
@@ -73,8 +69,7 @@ class Statement:
     """What one system adds: tags, stability, confidence, evidence, job_id of notes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Amendment:
+class Amendment(Value):
     """The fields that a change sets in a statement that stays; None leaves a field as it is. The
     text of a statement never changes."""
 
@@ -88,8 +83,7 @@ class Amendment:
     """Replaces the values of the same names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryChange:
+class MemoryChange(Value):
     """One change of memory: one line of the log."""
 
     id: str = field(default_factory=lambda: secrets.token_hex(6))
@@ -156,8 +150,7 @@ def rank_statement(statement: Statement, code: CodeState | None) -> Rank:
     return Rank.MODEL
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(Value):
     """What became of a request to change memory."""
 
     text: str
@@ -190,8 +183,7 @@ def session_statement(record: SessionRecord, place: str, text: str, **values: An
 Pair = tuple[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Relations:
+class Relations(Value):
     """How statements relate, by id, as a model or a person says; `plan_settlement` decides what
     follows."""
 
@@ -209,8 +201,7 @@ class Relations:
 NO_RELATIONS = Relations()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settlement:
+class Settlement(Value):
     """What follows from relations."""
 
     ends: Mapping[str, str]
@@ -274,14 +265,11 @@ def plan_settlement(
 
 def to_row(change: MemoryChange) -> dict[str, Any]:
     """The JSON object of a change, without the fields that have their default."""
-    return dict(_change_adapter().dump_python(change, exclude_defaults=True, warnings=False))
+    plain = serializer(MemoryChange).to_python(change, exclude_defaults=True, warnings=False)
+    return dict(plain)
 
 
 def parse_change(line: str | bytes) -> MemoryChange:
     """The change of a JSON text; unknown fields are ignored. Raises: ValueError for none."""
-    return _change_adapter().validate_json(line)
-
-
-@cache
-def _change_adapter() -> TypeAdapter[MemoryChange]:
-    return TypeAdapter(MemoryChange)
+    change: MemoryChange = validator(MemoryChange).validate_json(line)
+    return change

@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel
-
 from kode import durable, installed, paths
 from kode.errors import MemoryRefused
 from kode.memory.fold import DAMAGE, MemoryView, fold
@@ -25,19 +23,19 @@ from kode.memory.statement import Author, MemoryChange, Statement, parse_change,
 from kode.memory.system import Memory
 from kode.messages import cut_list, plural, shorten
 from kode.session.record import Project
-from kode.values import dataclass, replace
+from kode.values import Value, asdict, dataclass, replace, validator
 
 MAX_BYTES = 64_000_000  # far above the log of years
 SHOWN_CHARS = 100  # a line of a terminal
 
 
-class ExportHeader(BaseModel):
+class ExportHeader(Value):
     """The first line of an export."""
 
     format: Literal["kode memory"] = "kode memory"
     version: int = 1
     system: str
-    projects: dict[str, str]
+    projects: Mapping[str, str]
     """Hash of each project → its folder."""
 
 
@@ -53,8 +51,8 @@ def export_log(memory: Memory, path: Path | None = None) -> str:
                 folder = here.root if new.project == here.hash else new.details.get("path", "")
                 projects[new.project] = projects.get(new.project) or str(folder)
     projects.pop("", None)
-    header = ExportHeader(system=memory.name, projects=projects).model_dump()
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (header, *rows))
+    header = ExportHeader(system=memory.name, projects=projects)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (asdict(header), *rows))
     if path is None:
         return text
     durable.replace_file(path, text.encode(errors="replace"))
@@ -76,7 +74,7 @@ async def import_file(
     store, batch, changes = memory.store, f"i{secrets.token_hex(3)}", list[MemoryChange]()
     header, text = None, _read(path) if path and not agent and path.is_file() else ""
     with suppress(ValueError):
-        header = ExportHeader.model_validate_json(text.partition("\n")[0])
+        header = validator(ExportHeader).validate_json(text.partition("\n")[0])
     if header:
         changes, faults = _select_changes(memory, text, header, projects, batch)
         lines = [f"  left out: {fault}" for fault in cut_list(faults, 10)]

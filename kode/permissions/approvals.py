@@ -11,14 +11,13 @@ from typing import Any, Literal, TypeVar
 from kode import durable, paths
 from kode.errors import ConfigError, StorageError
 from kode.permissions.rules import Rule, Rules, parse
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 
 Item = TypeVar("Item")
 AnswerSource = Literal["session", "project"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class StandingRule:
+class StandingRule(Value):
     """A rule of the settings, or a person's lasting approval. A removed approval allows nothing; it
     can be restored."""
 

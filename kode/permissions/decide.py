@@ -25,7 +25,7 @@ from kode.permissions import places, rules as grammar
 from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 from kode.workplace import Workplace, is_below, to_command, to_host
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ _INSTEAD = {
 """What a command needs outside the sandbox → what the model can do instead, without approval."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Call:
+class Call(Value):
     """A tool call, with everything that the decision about it depends on."""
 
     rules: Rules = Rules()

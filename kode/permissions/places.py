@@ -14,7 +14,7 @@ from typing import Literal
 
 from kode import paths
 from kode.git import fold_path, git_record
-from kode.values import dataclass
+from kode.values import Value
 from kode.workplace import GitFolder, Workplace, is_below, is_below_any
 
 Place = Literal["protected", "root", "private", "temp", "system", "elsewhere"]
@@ -47,8 +47,7 @@ def _read_lists() -> dict[str, str | dict[str, str]]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PathRules:
+class PathRules(Value):
     """Absolute folders to judge paths by; most are listed both as given and with links resolved."""
 
     place: Workplace

@@ -5,11 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from kode.permissions.names import PermissionMode
-from kode.values import dataclass, field
+from kode.values import Value, field
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
+class Question(Value):
     """One question for the person. Hidden characters are made visible (`visible`) in every text of
     it but those of `arguments`."""
 
@@ -61,8 +60,7 @@ class Question:
         return {"once": once, **{choice: f"yes, {way}" for choice, way in further}}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Value):
     choice: Literal["once", "session", "project", "no"]
     message: str = ""
     """With "no": a message for the model."""

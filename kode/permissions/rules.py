@@ -21,7 +21,7 @@ from kode import registry
 from kode.errors import ConfigError
 from kode.permissions.places import real
 from kode.tool import Tool
-from kode.values import dataclass, field
+from kode.values import Value, dataclass, field
 from kode.workplace import Workplace, is_below_any
 
 FAMILIES = ("shell", "edit", "read", "fetch", "mcp", "memory", "delegate")
@@ -69,8 +69,7 @@ class Rule:
         return KIND_OF.get(self.name, "")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rules:
+class Rules(Value):
     """The rules of config and flags: no heuristic overrides them. Deny beats ask beats allow."""
 
     deny: tuple[Rule, ...] = ()

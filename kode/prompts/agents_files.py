@@ -14,8 +14,7 @@ from pathlib import Path
 
 from kode import paths
 from kode.messages import plural
-from kode.paths import real_path
-from kode.values import dataclass, field, replace
+from kode.values import Value, dataclass, field, replace
 
 MAX_BYTES = 32 * 1024
 """For all files of one prompt together; the nearest file has priority."""
@@ -33,8 +32,7 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.MULTILIN
 _ALWAYS = re.compile(r"^alwaysApply:\s*true\s*$", re.MULTILINE | re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class InstructionsFile:
+class InstructionsFile(Value):
     """A file with its text for the prompt."""
 
     path: str
@@ -48,8 +46,7 @@ class InstructionsFile:
         return self.text.count("\n") + 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProjectInstructions:
+class ProjectInstructions(Value):
     section: str
     """The section for the system prompt; "" without files."""
     sources: tuple[InstructionsFile, ...] = ()
@@ -88,7 +85,7 @@ def read_agents_files(
     if repository is not None and (cwd == repository or repository in cwd.parents):
         folders = [f for f in (cwd, *cwd.parents) if f == repository or repository in f.parents]
     reading = _Reading(
-        top=Path(real_path(folders[-1])),
+        top=Path(paths.real_path(folders[-1])),
         own=(paths.user_home() or paths.NO_HOME) / ".claude",
         is_secret=is_secret,
         waits=waits,
@@ -130,7 +127,7 @@ class _Reading:
         """Adds the file that counts in a folder. One that awaits approval hides no other."""
         for path in (folder / name for name in NAMES if os.path.lexists(folder / name)):
             self.take(path)
-            if Path(real_path(path)) not in self.waiting:
+            if Path(paths.real_path(path)) not in self.waiting:
                 return
         with contextlib.suppress(OSError):
             for path in sorted((folder / ".cursor" / "rules").glob("*.mdc")):
@@ -144,7 +141,7 @@ class _Reading:
         text, sha256 = self._read_text(path)
         if path.suffix == ".mdc":
             text = _always_applied(text)
-        real = Path(real_path(path))
+        real = Path(paths.real_path(path))
         if not text or real in self.waiting:
             return
         source = InstructionsFile(path=str(path), text=text, sha256=sha256, imported_by=imported_by)
@@ -195,7 +192,7 @@ class _Reading:
     def _find_obstacle(self, path: Path) -> str:
         if not path.is_file():
             return "it is not a file"
-        real = Path(real_path(path))
+        real = Path(paths.real_path(path))
         if self.is_secret(str(real)):
             return "it leads to a file that may hold keys"
         if real == path or self.top in real.parents:
@@ -210,7 +207,7 @@ class _Reading:
             name = match[1]
             path = Path(os.path.normpath(importer.parent / paths.expand_path(name)))
             try:
-                real = Path(real_path(path))
+                real = Path(paths.real_path(path))
                 if not real.is_file() or real in self.seen:
                     continue
             except (OSError, RuntimeError, ValueError):
@@ -225,7 +222,7 @@ class _Reading:
     def _is_own(self, path: Path) -> bool:
         """Whether it is a Markdown file in the person's own folder of instructions."""
         return path.suffix == ".md" and (
-            self.own in path.parents or Path(real_path(self.own)) in path.parents
+            self.own in path.parents or Path(paths.real_path(self.own)) in path.parents
         )
 
 

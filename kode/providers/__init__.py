@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode import installed
+from kode.config.model import Retry
 from kode.errors import ConfigError, Setting
 from kode.provider import Api, ModelInfo, Provider
 from kode.providers.models import model_info_of, overrides_of
@@ -24,7 +25,7 @@ from kode.registry import (
     host_of,
     provider_row,
 )
-from kode.values import dataclass, field, replace
+from kode.values import Value, field, replace
 
 FORMATS: Mapping[Api, str] = {
     "responses": "kode.providers.responses:open_responses",
@@ -35,8 +36,7 @@ FORMATS: Mapping[Api, str] = {
 """Wire format → "module:function", called with a `ProviderSettings`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProviderSettings:
+class ProviderSettings(Value):
     """Settings that a provider is built from."""
 
     row: ProviderRow
@@ -57,10 +57,7 @@ class ProviderSettings:
     """The file that the `scripted` provider plays."""
     used: Mapping[str, Setting] = field(default_factory=dict)
     """Where `api_key`, `base_url`, `model` and `script` were set, for error texts."""
-    idle_timeout_s: float
-    """The longest pause between two chunks of an answer."""
-    total_timeout_s: float
-    """The longest that an answer may take in total."""
+    retry: Retry = Retry()
 
 
 def open_provider(
@@ -76,16 +73,13 @@ def open_provider(
 
     Without `model` the provider's default is used, without `api` that of `api_of`. `overrides` are
     the user's figures for models, see `models.model_info_of`. `settings` are further fields of
-    `ProviderSettings`; None or "" stands for the default, which for time limits is the config's.
+    `ProviderSettings`; None or "" stands for the default.
 
     Raises: ConfigError for an unknown name, a missing model or a bad script.
     """
     row = provider_row(name) if isinstance(name, str) else name
     if row is None:
         raise ConfigError(describe_unknown(str(name)))
-    # Imported here: a caller that only lists providers should not wait for pydantic.
-    from kode.config.model import Retry
-
     model = model or row.default_model
     if not model:
         raise ConfigError(
@@ -97,9 +91,8 @@ def open_provider(
     is_vendor = not (url := base_url or row.own_url) or _vendor_at(url) is not None
     info = model_info_of(model, overrides, row.name, sold=is_vendor or bool(row.url_example))
     fixed = frozenset(overrides_of(model, overrides))
-    limits = Retry().model_dump(include={"idle_timeout_s", "total_timeout_s"})
     values = {key: value for key, value in settings.items() if value not in (None, "")}
-    made = ProviderSettings(row=row, model=model, info=info, fixed=fixed, **{**limits, **values})
+    made = ProviderSettings(row=row, model=model, info=info, fixed=fixed, **values)
     api = api or api_of(row, base_url, model, info)
     added = {} if api in FORMATS else installed.find_additions("formats")
     if api not in (*FORMATS, *added):

@@ -29,7 +29,7 @@ from kode.providers.errors import Endpoint
 from kode.providers.provider import EventReader, HttpProvider, WireFormat
 from kode.providers.request import Target, encode_json, place_marks, sendable_arguments, sendable_id
 from kode.registry import Dialect
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 
 Object = dict[str, Any]
 
@@ -41,8 +41,7 @@ BRIDGE = {"role": "assistant", "content": "I have the results."}
 """Stands between a result and a user message if the server requires a reply between them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChatForm:
+class ChatForm(Value):
     """How one model at one server takes messages."""
 
     target: Target

@@ -35,14 +35,13 @@ from kode.errors import (
 from kode.provider import Api
 from kode.providers.draft import mapping_of, pick
 from kode.providers.models import vendor_models
-from kode.values import dataclass, field
+from kode.values import Value, field
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class Endpoint(Value):
     """The server a provider talks to, as far as error texts need it."""
 
     base_url: str
@@ -68,8 +67,7 @@ class Endpoint:
         return re.sub(r"//[^/@]*@", "//", self.base_url.partition("?")[0])
 
 
-@dataclass(frozen=True, kw_only=True)
-class RefusalRule:
+class RefusalRule(Value):
     """How servers word one kind of refusal."""
 
     means: str
@@ -93,8 +91,7 @@ class RefusalRule:
         return next(filter(None, (re.search(p, words, flags) for p in self.patterns)), None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestPart:
+class RequestPart(Value):
     """A part of a request that a model or server may not take."""
 
     what: str = ""
@@ -105,8 +102,7 @@ class RequestPart:
     """How kode continues without the part; "" if leaving it out does not help."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RefusalTable:
+class RefusalTable(Value):
     """The content of `refusals.toml`."""
 
     status_of_type: Mapping[str, int]

@@ -38,7 +38,7 @@ from kode.providers.request import (
 from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
 from kode.providers.stream import Deadline, StreamEvent, check_response, read_reply
 from kode.registry import ProviderRow, host_of, settings_to_set
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 
 CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
 
@@ -46,8 +46,7 @@ EventReader = tuple[Callable[[StreamEvent], None], Callable[[], None]]
 """A function that adds an event to the draft, and one that is called after the last event."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WireFormat:
+class WireFormat(Value):
     """One wire format: how requests go out and replies come in."""
 
     api: Api
@@ -203,8 +202,7 @@ class HttpProvider:
         settings, endpoint = self._settings, self._endpoint
         body = self._encode(prepared, draft.emit)
         read_event, finish = self._format.event_reader(draft, endpoint, self.target, prepared)
-        limits = (settings.idle_timeout_s, settings.total_timeout_s)
-        deadline = Deadline(*limits, endpoint, is_patient=is_near(endpoint.base_url))
+        deadline = Deadline(settings.retry, endpoint, is_patient=is_near(endpoint.base_url))
         headers = {"Content-Type": "application/json", **settings.headers}
         # Vertex' client moves the model from the body into the address.
         content = {"body": json.loads(body)} if self.row.client == "vertex" else {"content": body}

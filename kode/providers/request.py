@@ -32,7 +32,7 @@ from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
 from kode.providers.draft import is_whole_object, list_of, mapping_of
 from kode.providers.errors import read_table
 from kode.registry import ProviderRow
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 
 FEW = 8
 """Shorter lists do not replace the cached bytes: questions of memory and a summary must not evict
@@ -88,8 +88,7 @@ _HINTS = frozenset(
 _NULL: Schema = {"type": "string", "nullable": True, "description": "null"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Omissions:
+class Omissions(Value):
     """What this server has refused and kode no longer sends."""
 
     parts: frozenset[str] = frozenset()
@@ -103,8 +102,7 @@ class Omissions:
     """The highest output limit that the server said it accepts."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Target:
+class Target(Value):
     """One model at one server, which requests are encoded for."""
 
     api: Api

@@ -24,7 +24,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -36,7 +35,7 @@ from kode.providers.draft import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import model_info_of, vendor_models
 from kode.registry import COMPATIBLE, ProviderRow, host_of
-from kode.values import dataclass
+from kode.values import Value, dataclass
 
 if TYPE_CHECKING:
     import ssl
@@ -330,8 +329,7 @@ def _running_window(answer: Any, model: str) -> int | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerAnswer:
+class ServerAnswer(Value):
     """Whether a server answers, accepts the key and lists models."""
 
     url: str
@@ -365,10 +363,12 @@ async def _list_server_models(choice: ProviderChoice, timeout_s: float) -> Serve
     if not url:
         detail = "its SDK finds the address; kode cannot ask it for a list"
         return ServerAnswer(url=row.shown, state="odd", detail=detail)
-    answer = partial(ServerAnswer, url=url)
+    answer = functools.partial(ServerAnswer, url=url)
     address = f"{url.rstrip('/')}{row.models_path}"
     try:
-        ask = partial(_fetch_answer, row, key=choice.api_key or "", headers=choice.headers)
+        ask = functools.partial(
+            _fetch_answer, row, key=choice.api_key or "", headers=choice.headers
+        )
         async with asyncio.timeout(timeout_s):
             status, body = await ask(address)
             if status == 200 and is_near(url):

@@ -11,6 +11,7 @@ import math
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any
 
+from kode.config.model import Retry
 from kode.errors import ProviderError, RefusedError, TransientError
 from kode.providers.draft import Draft
 from kode.providers.errors import Endpoint, status_error, web_page_error
@@ -49,10 +50,8 @@ class Deadline:
     it only ends the waiting.
     """
 
-    def __init__(
-        self, idle_s: float, total_s: float, endpoint: Endpoint, *, is_patient: bool = False
-    ) -> None:
-        self.idle_s, self.total_s = idle_s, total_s
+    def __init__(self, limits: Retry, endpoint: Endpoint, *, is_patient: bool = False) -> None:
+        self.idle_s, self.total_s = limits.idle_timeout_s, limits.total_timeout_s
         self.endpoint = endpoint
         self.is_patient = is_patient
         self._is_silent = True

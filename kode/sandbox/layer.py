@@ -26,14 +26,13 @@ from kode.git import git_record, run_git, split_names
 from kode.permissions import places
 from kode.sandbox.reach import STAGE, Reach, access
 from kode.tool import ChangeKind, FileChange
-from kode.values import dataclass, field
+from kode.values import Value, dataclass, field
 from kode.workplace import GitFolder
 
 MAX_CHANGES = 20_000  # if a command changes more files, none is shown or applied
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layer:
+class Layer(Value):
     """The overlay over one folder, for one command."""
 
     root: Path  # the real folder

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from kode import paths
 from kode.permissions.places import TEMPORARY, names
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 from kode.workplace import Workplace, is_below, is_below_any
 
 SYSTEM = (
@@ -86,8 +86,7 @@ Network = Literal["none", "loopback", "all"]
 """`loopback`: one on which no program outside the sandbox listens."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Opens:
+class Opens(Value):
     """Absolute paths that a command opened or tried to open, in the order of their first use."""
 
     project: tuple[str, ...]
@@ -97,8 +96,7 @@ class Opens:
     elsewhere: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grants:
+class Grants(Value):
     """What a person lets a program do that commands in the sandbox may not."""
 
     network: bool = False
@@ -125,8 +123,7 @@ class VisiblePlace(NamedTuple):
     access: Access
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reach:
+class Reach(Value):
     """What a command may reach: the one description that each kind of sandbox enforces."""
 
     places: tuple[VisiblePlace, ...]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kode.messages import Usage
 from kode.session.entries import Entry, Header, MessageEntry, RequestEntry, SystemEntry
 from kode.session.log import Session
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 
 Price = Callable[[str, Usage], float | None]
 """(model, usage) → dollars; None if the price is unknown."""
@@ -25,8 +25,7 @@ _EDITS = ("compaction", "trim", "rewind", "restore", "unbound")
 """Types of the entries that change what was sent before."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CacheBreak:
+class CacheBreak(Value):
     """Why the server had to read again what it had read before."""
 
     step: str

@@ -15,7 +15,7 @@ from kode.durable import is_intact, seal
 from kode.events import Check, Denial, Status
 from kode.messages import Message, Text, Usage
 from kode.provider import ToolSpec
-from kode.values import dataclass, field, fields, is_dataclass, replace
+from kode.values import Value, field, fields, is_dataclass, replace
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -38,8 +38,7 @@ def timestamp(seconds: float | None = None) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Origin:
+class Origin(Value):
     """The session that this one was forked or imported from."""
 
     session: str
@@ -51,8 +50,7 @@ class Origin:
     """SHA-256 of the imported file."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Header:
+class Header(Value):
     id: str = field(default_factory=new_session_id)
     created_at: str = field(default_factory=timestamp)
     cwd: str
@@ -66,8 +64,7 @@ class Header:
     type: Literal["session"] = "session"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
+class Entry(Value):
     """Any line of the file but the first, which is the `Header`."""
 
     id: str = field(default_factory=new_id)
@@ -75,7 +72,6 @@ class Entry:
     type: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class MessageEntry(Entry, Message):
     cost_usd: float | None = None
     """Cost of the request that it answers; None if the model's price is unknown."""
@@ -90,7 +86,6 @@ class MessageEntry(Entry, Message):
     type: Literal["message", "context"] = "message"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SystemEntry(Entry):
     """What every request begins with, byte for byte, until the next `SystemEntry`."""
 
@@ -108,7 +103,6 @@ class SystemEntry(Entry):
         return "\n\n".join(self.sections.values())
 
 
-@dataclass(frozen=True, kw_only=True)
 class SectionUpdateEntry(Entry):
     """A section's newer text, told to the model in the message before this entry."""
 
@@ -117,7 +111,6 @@ class SectionUpdateEntry(Entry):
     type: Literal["told"] = "told"
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnboundEntry(Entry):
     """A server refused earlier thinking. No thinking before this entry is sent again."""
 
@@ -125,7 +118,6 @@ class UnboundEntry(Entry):
     type: Literal["unbound"] = "unbound"
 
 
-@dataclass(frozen=True, kw_only=True)
 class CompactionEntry(Entry):
     opening: Mapping[str, str] = field(default_factory=dict)
     """Name → text of the opening sections when it was made; see `Text.source`."""
@@ -146,28 +138,24 @@ class CompactionEntry(Entry):
     type: Literal["compaction"] = "compaction"
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrimEntry(Entry):
     kept_from: str | None
     """Id of the first message that stays; None if none does."""
     type: Literal["trim"] = "trim"
 
 
-@dataclass(frozen=True, kw_only=True)
 class RewindEntry(Entry):
     to: str
     """Id of the first entry that no longer counts."""
     type: Literal["rewind"] = "rewind"
 
 
-@dataclass(frozen=True, kw_only=True)
 class RestoreEntry(Entry):
     of: str
     """Id of the compaction or rewind that no longer counts."""
     type: Literal["restore"] = "restore"
 
 
-@dataclass(frozen=True, kw_only=True)
 class UndoEntry(Entry):
     turn: int
     redo: bool = False
@@ -180,7 +168,6 @@ class UndoEntry(Entry):
     type: Literal["undo"] = "undo"
 
 
-@dataclass(frozen=True, kw_only=True)
 class JobEntry(Entry):
     name: str
     """Its name to the model, such as `bg1`."""
@@ -195,14 +182,12 @@ class JobEntry(Entry):
     type: Literal["job"] = "job"
 
 
-@dataclass(frozen=True, kw_only=True)
 class NoteEntry(Entry):
     text: str
     """What the model is told, in kode's words."""
     type: Literal["note"] = "note"
 
 
-@dataclass(frozen=True, kw_only=True)
 class NameEntry(Entry):
     """The name that the person gave the session. The last one counts, even if it was rewound."""
 
@@ -211,14 +196,12 @@ class NameEntry(Entry):
     type: Literal["name"] = "name"
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlanEntry(Entry):
     text: str
     """Markdown; "" if it was dropped."""
     type: Literal["plan"] = "plan"
 
 
-@dataclass(frozen=True, kw_only=True)
 class StateEntry(Entry):
     system: str
     """The memory system that the state belongs to."""
@@ -226,13 +209,11 @@ class StateEntry(Entry):
     type: Literal["memory_state"] = "memory_state"
 
 
-@dataclass(frozen=True, kw_only=True)
 class TaintEntry(Entry):
     source: str = ""
     type: Literal["taint"] = "taint"
 
 
-@dataclass(frozen=True, kw_only=True)
 class RequestEntry(Entry):
     """A request of a turn, on disk with the entry that follows it: its reply, or why there is none.
     It begins with the last `SystemEntry`."""
@@ -246,7 +227,6 @@ class RequestEntry(Entry):
     type: Literal["request"] = "request"
 
 
-@dataclass(frozen=True, kw_only=True)
 class UsageEntry(Entry):
     purpose: str
     """`memory`, `compaction`, `question` or `subagent`."""
@@ -256,7 +236,6 @@ class UsageEntry(Entry):
     type: Literal["usage"] = "usage"
 
 
-@dataclass(frozen=True, kw_only=True)
 class HookEntry(Entry):
     """A run of a hook."""
 
@@ -278,7 +257,6 @@ class HookEntry(Entry):
     type: Literal["hook"] = "hook"
 
 
-@dataclass(frozen=True, kw_only=True)
 class TurnEntry(Entry):
     """The end of a turn. It has the session's totals, since a list reads only the file's end."""
 
@@ -302,7 +280,6 @@ class TurnEntry(Entry):
     type: Literal["turn"] = "turn"
 
 
-@dataclass(frozen=True, kw_only=True)
 class PluginEntry(Entry):
     """A record of a plug-in. Like every entry it no longer counts when its turn is rewound."""
 

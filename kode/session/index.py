@@ -35,7 +35,7 @@ from kode.session.entries import (
     timestamp,
 )
 from kode.session.messages import effective
-from kode.values import dataclass, replace
+from kode.values import Value, dataclass, replace
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")  # UTC date and time, then six random hex digits
 LIKE_ID = re.compile(r"[a-f-]*\d[\da-f-]*")  # any part of one
@@ -51,7 +51,7 @@ _USE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")  # a line of the list: an i
 _END, _REWIND, _NAME = b'{"type":"turn"', b'{"type":"rewind"', b'{"type":"name"'
 _USER = b'"role":"user"'
 
-Value = TypeVar("Value")
+Item = TypeVar("Item")
 
 
 def session_path(home: Path, session_id: str) -> Path:
@@ -216,8 +216,7 @@ def name_from(text: str) -> str:
     return name
 
 
-@dataclass(frozen=True, kw_only=True)
-class Summary:
+class Summary(Value):
     """One line of a list of sessions."""
 
     id: str
@@ -361,7 +360,7 @@ def _read_prompt(line: bytes) -> MessageEntry | None:
     return None
 
 
-def _field(value: Any, name: str, default: Value) -> Value:
+def _field(value: Any, name: str, default: Item) -> Item:
     """A field of a line that anybody may have edited; the default for one of another type."""
     item = value.get(name) if isinstance(value, dict) else None
     return item if type(item) is type(default) else default

@@ -21,8 +21,7 @@ from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
-from kode.paths import real_path
-from kode.values import asdict, dataclass, replace
+from kode.values import Value, asdict, replace
 
 MAX_MARKS, SPARE_MARKS = 5_000, 500
 """Above their sum only `MAX_MARKS` stay: approvals go first, then changed and lost files."""
@@ -30,8 +29,7 @@ HASHED_BYTES = 16 * 1024 * 1024  # of a longer file only the beginning is hashed
 MAX_SOURCE_CHARS = 300  # a URL or path that can be recognized
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mark:
+class Mark(Value):
     path: str
     """The real path."""
     sha256: str
@@ -55,7 +53,7 @@ class MarksFile:
     def source(self, path: str | Path) -> str:
         """The outside text that had been read by the session that wrote this file, or one with the
         same content; "" if there is none, or a person approved the content."""
-        real = real_path(path)
+        real = paths.real_path(path)
         sha256 = hash_content(real) if self.paths else ""
         if not sha256:
             return ""
@@ -152,7 +150,7 @@ class Provenance:
         """`folders` are the working folders, the working directory first; `source` returns what
         outside text this session has read, "" if none."""
         self._record = marks_file(home)
-        self._folders = tuple(real_path(folder).rstrip("/") + "/" for folder in folders)
+        self._folders = tuple(paths.real_path(folder).rstrip("/") + "/" for folder in folders)
         self._source, self._emit = source, emit
         self._loaded: dict[str, tuple[str, str]] = {}
         """Real path → SHA-256 and text of the instructions that this session began with."""
@@ -161,7 +159,7 @@ class Provenance:
     def keep_loaded(self, path: str, text: str, sha256: str) -> None:
         """Remembers the text of a file that this session loaded as instructions: restoring it needs
         no mark, and other text in its place is shown as a change to it."""
-        self._loaded[real_path(path)] = sha256, text
+        self._loaded[paths.real_path(path)] = sha256, text
 
     def record(self, changed: Iterable[str], source: str = "") -> None:
         """Records the current content of files that this session changed. Does nothing unless it
@@ -173,7 +171,9 @@ class Provenance:
         try:
             if damage := self._record.read():
                 self._emit(Notice(text=damage))
-            marks = (self._mark(path, source) for path in dict.fromkeys(map(real_path, changed)))
+            marks = (
+                self._mark(path, source) for path in dict.fromkeys(map(paths.real_path, changed))
+            )
             if new := list(filter(None, marks)):
                 self._record.add(new)
         except StorageError as error:
@@ -216,7 +216,7 @@ class Provenance:
         contents, marked = self._record.contents, dict[str, str]()
         if not contents:
             return marked
-        places = self._folders if read is None else tuple(map(real_path, read))
+        places = self._folders if read is None else tuple(map(paths.real_path, read))
         inside = tuple(path.rstrip("/") + "/" for path in places if os.path.isdir(path))
         written = (path for path in self._record.paths if path.startswith(inside))
         for path in (*written, *places):

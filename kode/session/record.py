@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kode import paths
 from kode.errors import SessionError, StorageError
 from kode.messages import Message, Text
-from kode.values import dataclass
+from kode.values import Value
 
 
 class Project(NamedTuple):
@@ -21,8 +21,7 @@ class Project(NamedTuple):
     in_repository: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionRecord:
+class SessionRecord(Value):
     """All that memory needs of a session."""
 
     id: str

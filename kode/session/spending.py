@@ -11,13 +11,12 @@ from kode import durable, paths
 from kode.messages import Usage
 from kode.session.entries import Entry, MessageEntry, UsageEntry, parse_line
 from kode.session.index import files, summarize_session
-from kode.values import Amounts, dataclass, field
+from kode.values import Amounts, field
 
 RequestEnd = MessageEntry | UsageEntry
 """An entry with the usage of one answered request, or of several requests of a subagent."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Spent(Amounts):
     requests: int = 0
     usage: Usage = field(default_factory=Usage)

@@ -40,7 +40,7 @@ from kode.session.entries import (
 from kode.session.index import read
 from kode.session.messages import UNKNOWN_RESULT, as_message, conversation_messages, effective
 from kode.session.spending import Spending
-from kode.values import asdict, dataclass, field
+from kode.values import Value, asdict, dataclass, field
 
 
 @dataclass(kw_only=True)
@@ -63,8 +63,7 @@ class PastCall:
 Part = Text | Image | Thinking | ServerItem | PastCall
 
 
-@dataclass(frozen=True, kw_only=True)
-class Item:
+class Item(Value):
     """An entry of the session. A result belongs to its call and is no item of its own."""
 
     entry: Entry
@@ -79,8 +78,7 @@ class Item:
         return tuple(part for part in self.parts if isinstance(part, PastCall))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PastTurn:
+class PastTurn(Value):
     """Everything from one message of the person to the next."""
 
     number: int
@@ -100,8 +98,7 @@ class PastTurn:
         return self.number > 0 and self.items[0].is_rewound
 
 
-@dataclass(frozen=True, kw_only=True)
-class Transcript:
+class Transcript(Value):
     """A session to look back on."""
 
     header: Header

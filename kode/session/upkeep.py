@@ -32,7 +32,7 @@ from kode.session.index import files, list_sessions, parse_lines, parse_time, re
 from kode.session.log import Session, copy_session, load, write_session
 from kode.session.messages import effective, visible_messages
 from kode.session.transcript import Transcript
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 
 HEADER_BYTES = 16_384  # a first line has a few hundred
 SECONDS_A_DAY = 86_400  # 24 hours of 3,600
@@ -40,8 +40,7 @@ _EDITS = (CompactionEntry, TrimEntry, RewindEntry, RestoreEntry, UndoEntry)
 """Entries that, like the next message, end what was stored along with an answer."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Checked:
+class Checked(Value):
     id: str
     faults: tuple[str, ...] = ()  # what is wrong, in plain words
     repaired: bool = False

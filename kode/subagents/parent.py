@@ -48,7 +48,7 @@ from kode.subagents.task import (
 )
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
 from kode.tools.processes import ProcessTree, open_program
-from kode.values import asdict, dataclass, field, replace
+from kode.values import Value, asdict, dataclass, field, replace
 
 COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
@@ -70,8 +70,7 @@ End = tuple[Status | None, str]
 """Why the parent ended a child (None: it ended by itself), and the error if it left no result."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Delegation:
+class Delegation(Value):
     """What a parent's children share."""
 
     folder: Path

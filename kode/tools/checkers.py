@@ -25,7 +25,7 @@ from kode.messages import cut_list, shorten
 from kode.process import find_program
 from kode.tool import Action, ToolOutput
 from kode.tools.processes import run_program
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ _FINDING = re.compile(r"^[^\n]*?:(\d+):\d+: (\S.*)$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*(//|/\*)", re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Checkers:
+class Checkers(Value):
     """The checkers of one session."""
 
     place: Workplace

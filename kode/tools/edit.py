@@ -24,14 +24,13 @@ from kode.plain_text import (
 )
 from kode.tool import Tool, ToolContext, ToolOutput, tool
 from kode.tools import files
-from kode.values import dataclass, replace
+from kode.values import Value, dataclass, replace
 
 if TYPE_CHECKING:
     from kode.tools.apply_patch import Hunk
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextChange:
+class TextChange(Value):
     """The new text of a whole file, not written yet."""
 
     file: files.FileText
@@ -139,8 +138,7 @@ def write_file(context: ToolContext, path: str, content: str) -> TextChange:
     return TextChange(file=file, after=after, done=done, notes=notes)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Replaced:
+class Replaced(Value):
     text: str
     count: int = 1
     """Number of replaced places."""

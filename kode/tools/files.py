@@ -18,7 +18,7 @@ from kode import beneath, durable, paths
 from kode.errors import StorageError, ToolError
 from kode.plain_text import Encoding, detect_encoding, escape_path
 from kode.tool import ToolContext
-from kode.values import dataclass
+from kode.values import Value
 from kode.workplace import real_path, to_command
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
@@ -31,8 +31,7 @@ UTF8 = Encoding(codec="utf-8")
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\r\f\b\x1b"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileText:
+class FileText(Value):
     """A text file as it was on disk at one moment."""
 
     path: Path

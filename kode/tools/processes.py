@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kode.paths import real_path
 from kode.process import start_program
 from kode.tool import Blocked
-from kode.values import dataclass, field, replace
+from kode.values import Value, dataclass, field, replace
 
 if TYPE_CHECKING:
     from kode.sandbox.reach import Interest, Opens
@@ -265,8 +265,7 @@ READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProgramRun:
+class ProgramRun(Value):
     """How a program ended."""
 
     exit_code: int | None = None

@@ -19,12 +19,11 @@ from kode.errors import StorageError
 from kode.events import Emit, Notice, no_emit
 from kode.git import git_record
 from kode.messages import cut_list, plural
-from kode.paths import relative_path
 from kode.plain_text import unified_diff
 from kode.undo import journal, outside
 from kode.undo.journal import History, Step, TurnId, drop_parents, find_restore_state
 from kode.undo.store import FOLDER, LINK, WHY_NOT_SAVED, Contents, Seen, State, is_digest
-from kode.values import dataclass, field
+from kode.values import Value, dataclass, field
 from kode.workplace import GitFolder
 
 Paths = Sequence[str]
@@ -38,8 +37,7 @@ MAX_COMPARED_LINES = 20_000  # no diff is made of a longer file
 _CHANGED_SINCE = "it has changed since"
 
 
-@dataclass(frozen=True, kw_only=True)
-class UndoResult:
+class UndoResult(Value):
     """What an undo or a redo did. Paths are absolute."""
 
     history: History
@@ -291,12 +289,14 @@ def open_undo(folder: Path, *, max_file_bytes: int = 0, max_bytes: int = 0) -> U
 def describe_undo(undone: UndoResult, cwd: Path, prompt: str) -> str:
     """Tells a person the turn, which began with `prompt`, each file, and what they can do next."""
     past, verb = undone.history, "reapplied" if undone.step.kind == "redo" else "restored"
-    names = [(relative_path(path, cwd), seen.state) for path, seen in undone.changed_files.items()]
+    names = [
+        (paths.relative_path(path, cwd), seen.state) for path, seen in undone.changed_files.items()
+    ]
     lines = [_make_heading(undone, prompt)]
     for files in (
         [f"{verb} {name}" for name, state in names if state is not None],
         [f"removed {name}" for name, state in names if state is None],
-        [f"left alone {relative_path(path, cwd)}: {why}" for path, why in undone.left_alone],
+        [f"left alone {paths.relative_path(path, cwd)}: {why}" for path, why in undone.left_alone],
         [f"{head} and is not moved back." for head in undone.step.heads],
     ):
         lines += cut_list(files, MAX_NAMED)
@@ -325,8 +325,7 @@ def _make_heading(undone: UndoResult, prompt: str) -> str:
     return f"{verb} nothing of {about}" if is_nothing else f"{verb} {about}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileDiff:
+class FileDiff(Value):
     """What a session has changed in one file, against its first content."""
 
     path: str
@@ -348,7 +347,7 @@ def file_diffs(undo: Undo, cwd: Path) -> list[FileDiff]:
         (now, _), data = undo.contents.read_with_data(path)
         if before == now or {before, now} <= {None, FOLDER}:
             continue
-        name = relative_path(path, cwd)
+        name = paths.relative_path(path, cwd)
         old, new = _decode_text(before, undo.contents.read_saved(before)), _decode_text(now, data)
         text = "" if old is None or new is None else unified_diff(name, old, new)
         text = text or f"{name}: changed; too large, or no text, to compare\n"

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from kode.cli.prompt.repl import run_repl
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import open_screen
-from kode.config.model import Config
+from kode.config.model import Config, ProviderPart
 from kode.errors import UserError
 from kode.events import (
     MemoryChanged,
@@ -153,8 +153,8 @@ class FakeConversation:
 
     @property
     def config(self):
-        providers = {"anthropic": {"api_key": "k"}, "ollama": {}}
-        return Config.model_validate({"provider": "anthropic", "providers": providers})
+        providers = {"anthropic": ProviderPart(api_key="k"), "ollama": ProviderPart()}
+        return Config(provider="anthropic", providers=providers)
 
     def attach_command(self, command: str, text: str) -> None:
         self.attachments.append(Text(text=text, source="attachment"))

@@ -43,7 +43,7 @@ async def test_words_of_the_person_come_before_the_next_try(opened: Open) -> Non
 
 async def test_the_limits_of_a_turn_hold_for_its_further_tries(opened: Open) -> None:
     conversation = await opened({"text": "Four."}, {"text": "4"})
-    config = conversation.config.model_copy(update={"max_steps": 1})
+    config = replace(conversation.config, max_steps=1)
     conversation.agent = replace(conversation.agent, config=config)
 
     ended = await conversation.turn("Two and two?", form=NUMBER)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kode import durable
+from kode import beneath
 from kode.cli.main import main
 from kode.memory.files import PREPARED
 from tests.e2e import command
@@ -226,7 +226,7 @@ class Place(command.Place):
     def left_behind(self) -> list[str]:
         """Temporary files, half-finished work, mounts, and processes that do not end."""
         litter = [
-            *self.folder.rglob(f"{durable.TEMPORARY_PREFIX}*"),
+            *self.folder.rglob(f"{beneath.TEMPORARY_PREFIX}*"),
             *self.home.rglob(PREPARED),
             *(self.home / "sandbox").glob("*"),
             *(self.home / "unfinished").glob("*"),

@@ -14,6 +14,7 @@ from kode.memory.system import Memory, make_system
 from kode.messages import Message, Text, ToolCall, ToolResult, text_of, user_message
 from kode.session.record import Project, SessionRecord
 from kode.tool import ToolContext
+from kode.values import validator
 from kode.workplace import NOWHERE
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -37,10 +38,9 @@ class Sessions:
     project: Path | None = None
 
     async def _ask(self, request: Any) -> Message:
-        prompt = "\n".join(text_of(message) for message in request.messages)
-        self.prompts.append(prompt)
-        assert self.reply
-        return Message(role="assistant", parts=(Text(text=self.reply(prompt)),), stop="end")
+        self.prompts.append("\n".join(map(text_of, request.messages)))
+        text = self.reply(self.prompts[-1]) if self.reply else ""
+        return Message(role="assistant", parts=(Text(text=text),), stop="end")
 
     def tick(self) -> datetime:
         self.now += timedelta(seconds=1)
@@ -65,7 +65,8 @@ class Sessions:
     async def open(
         self, session: str | None = "s1", state: dict[str, Any] | None = None, **changes: Any
     ) -> Memory:
-        memory = make_system(MemoryConfig(system=self.system, **self.settings))
+        settings = {"system": self.system, **self.settings}
+        memory = make_system(validator(MemoryConfig).validate_python(settings))
         assert isinstance(memory, Memory)
         await memory.open(self.context(session, **changes), state or {})
         return memory
@@ -75,11 +76,10 @@ class Sessions:
         messages = list[Message]()
         for number, text in enumerate(texts):
             call = ToolCall(id=f"c{number}", name=tool, arguments='{"command": "make test"}')
-            result = ToolResult(call_id=f"c{number}", name=tool, text="ok")
             messages += [
                 user_message(text),
                 Message(role="assistant", parts=(call,), stop="tool"),
-                Message(role="user", parts=(result,)),
+                Message(role="user", parts=(ToolResult(call_id=call.id, name=tool, text="ok"),)),
                 Message(role="assistant", parts=(Text(text="done"),), stop="end"),
             ]
         root = self.project or self.root

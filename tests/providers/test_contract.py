@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kode.config.model import Retry
 from kode.errors import (
     AuthenticationError,
     ContextOverflow,
@@ -118,7 +119,7 @@ async def test_a_faulty_answer_is_an_error_that_shows_no_secret(
 @each
 @pytest.mark.slow
 async def test_an_own_server_may_be_silent_before_it_answers(connect: Connect, name: str) -> None:
-    line = connect(name, idle_timeout_s=0.2)
+    line = connect(name, retry=Retry(idle_timeout_s=0.2))
     late = {"text": "Hello", "wire": {"stall_before_s": 1.0}}
 
     said = [text_of(await line.reply(late)) for _ in range(2)]
@@ -128,7 +129,7 @@ async def test_an_own_server_may_be_silent_before_it_answers(connect: Connect, n
 
 @each
 async def test_an_endless_stream_ends_at_the_total_limit(connect: Connect, name: str) -> None:
-    line = connect(name, idle_timeout_s=5, total_timeout_s=0.4)
+    line = connect(name, retry=Retry(idle_timeout_s=5, total_timeout_s=0.4))
 
     error = await fault_of(line, {"wire": {"endless": True, "chunk_delay_s": 0.01}})
 
@@ -142,7 +143,7 @@ async def test_odd_replies_are_whole_messages_over_one_connection(
     connect: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kode.providers.stream.LAST_WORDS_S", 0.2)
-    line = connect(name, api_key=None, idle_timeout_s=600)  # a server of one's own needs no key
+    line = connect(name, api_key=None, retry=Retry(idle_timeout_s=600))  # it needs no key
     for wire in ({"no_usage": True}, {}):
         message = await line.reply({"text": "Hi", "wire": wire})
         assert (text_of(message), message.stop) == ("Hi", "end")

@@ -97,9 +97,8 @@ async def test_the_provider_of_the_recipe_replies() -> None:
     exec(compile(code, str(recipe), "exec"), names)
     row = provider_row("scripted")
     assert row is not None
-    limits = {"idle_timeout_s": 5.0, "total_timeout_s": 30.0}
 
-    echo = names["Echo"](ProviderSettings(row=row, model="m", info=model_info_of("m"), **limits))
+    echo = names["Echo"](ProviderSettings(row=row, model="m", info=model_info_of("m")))
 
     assert await said(echo, asking("Hi")) == "Hi"
     assert (echo.name, echo.model) == ("scripted", "m")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kode.assembly import open_sandbox
-from kode.config.model import Config
+from kode.config.model import Config, Permissions
 from kode.permissions.gate import Gate, GateState
 from kode.permissions.rules import Rules
 from kode.sandbox.reach import Grants, access
@@ -118,8 +118,8 @@ def test_tool_chains_of_the_path_are_shown_wherever_they_lie(
 
 
 def test_a_read_rule_shows_its_folder_but_never_a_home(base: Path) -> None:
-    rules = ["read(../other/**)", "read(~/**)", "read(*.md)"]
-    config = Config.model_validate({"permissions": {"allow": rules}})
+    rules = ("read(../other/**)", "read(~/**)", "read(*.md)")
+    config = Config(permissions=Permissions(allow=rules))
     sandbox = open_sandbox(config, opened(base).place)
     assert sandbox is not None
     (base / "other" / ".env").write_text("KEY=1")

@@ -21,6 +21,7 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import say
 from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.registry import PROVIDERS, ProviderRow, provider_row
+from kode.values import validator
 
 if TYPE_CHECKING:
     from kode.providers.server import ServerAnswer
@@ -141,7 +142,8 @@ def _reach_server(settings: Settings, *timeout_s: float) -> "ServerAnswer":
     from kode.config.model import Config
     from kode.providers import server
 
-    return server.reach_server(resolve_provider(Config.model_validate(settings), {}), *timeout_s)
+    config = validator(Config).validate_python(settings)
+    return server.reach_server(resolve_provider(config, {}), *timeout_s)
 
 
 def _with_values(settings: Settings, **values: str | None) -> Settings:

@@ -231,7 +231,7 @@ async def _repl(
         flags, home = config_flags(arguments), paths.kode_home()
         loaded = await asyncio.to_thread(load_config, home, cwd, environ=os.environ, flags=flags)
         if loaded.config.cache == "auto":  # a person pauses between messages
-            loaded = replace(loaded, config=loaded.config.model_copy(update={"cache": "long"}))
+            loaded = replace(loaded, config=replace(loaded.config, cache="long"))
         ask = make_ask(screen, say=renderer.show_outcome)
         settings = Settings(loaded, emit=renderer.emit, ask=ask, elicit=make_elicit(screen))
         conversation = await open_from_flags(arguments, settings, session_id, piped=arguments.piped)

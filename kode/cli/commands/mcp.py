@@ -16,7 +16,6 @@ import shutil
 import sys
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -587,7 +586,7 @@ async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
     return CommandAnswer(lines=map(visible, lines))
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def _connect(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterator[Connection]":
     """Connects to a server, if need be after a download. Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
@@ -604,7 +603,7 @@ async def _connect(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIte
         elicit=make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None,
         tell=lambda page: say(visible(f"Log in here, on this machine:\n\n{page}\n"), sys.stderr),
     )
-    async with AsyncExitStack() as stack:
+    async with contextlib.AsyncExitStack() as stack:
         try:
             connection = await stack.enter_async_context(open_entry(entry))
         except DownloadNeededError as needed:

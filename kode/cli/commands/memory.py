@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import durable, installed, paths
@@ -33,15 +34,16 @@ ASKS_A_MODEL = ("consolidate", "search")
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode memory` with these arguments and returns its exit code. Raises: KodeError."""
-    from kode.memory.commands import add_commands
+    from kode.memory.commands import COMMANDS, add_commands
 
-    first = Parser("kode memory", "", add_help=False)
+    of_all = Parser("kode memory", "", add_help=False)
     parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
-    for each in (first, parser):
+    for each in (of_all, parser):
         each.add_argument("--memory", metavar="SYSTEM", help="use this system instead")
         each.add_argument("--cwd", metavar="DIR", help="use this project's memory")
-    flags, rest = first.parse_known_args(list(argv))
-    if (of_plugin := installed.find_command("memory", *rest[:1])) is not None:
+    flags, rest = of_all.parse_known_args(list(argv))
+    is_own = bool({command.name for command in COMMANDS} & {*rest[:1]})
+    if not is_own and (of_plugin := installed.find_command("memory", *rest[:1])) is not None:
         return of_plugin([*rest[1:], *(("--cwd", flags.cwd) if flags.cwd else ())])
     loaded = None
     try:
@@ -49,44 +51,31 @@ def main(argv: Sequence[str]) -> int:
     except KodeError:
         if {"-h", "--help"}.isdisjoint(argv):
             raise
-    for command in add_commands(parser, loaded.config.memory.system if loaded else ""):
-        # Suppressed, so that a default does not override a flag given before the command.
-        for flag in ("--memory", "--cwd"):
-            command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    arguments = parser.parse(list(argv))
-    return _run_and_print(loaded or _load_settings(flags), arguments)
+    add_commands(parser, rest, loaded.config.memory.system if loaded else "")
+    arguments, loaded = parser.parse(rest), loaded or _load_settings(flags)
+    complain(paths.find_home_fault(paths.kode_home()), *loaded.warnings)
+    if text := asyncio.run(_run_command(loaded.config, working_directory(flags), arguments)):
+        # Memory's files may be edited by hand or synced: they are cleaned, an export is not.
+        (print_document if arguments.command == "export" else say)(text)
+    return EXIT_OK
 
 
 def _load_settings(flags: argparse.Namespace) -> "Loaded":
     """Loads the settings for `--memory` and `--cwd`. Raises: ConfigError."""
     from kode.config.load import load_config
 
-    system = {"memory.system": flags.memory} if flags.memory else {}
-    cwd = working_directory(flags)
+    system, cwd = {"memory.system": flags.memory} if flags.memory else {}, working_directory(flags)
     return load_config(paths.kode_home(), cwd, environ=os.environ, flags=system)
 
 
-def _run_and_print(loaded: "Loaded", arguments: argparse.Namespace) -> int:
-    """Runs a parsed command and prints the result. Raises: KodeError."""
-    complain(paths.find_home_fault(paths.kode_home()), *loaded.warnings)
-    if text := asyncio.run(_run_command(loaded, arguments)):
-        # Memory's files may be edited by hand or synced: they are cleaned, an export is not.
-        (print_document if arguments.command == "export" else say)(text)
-    return EXIT_OK
-
-
-async def _run_command(loaded: "Loaded", arguments: argparse.Namespace) -> str:
+async def _run_command(config: "Config", cwd: Path, arguments: argparse.Namespace) -> str:
     from kode.memory.commands import open_memory, run_command, with_undo
 
-    config, name = loaded.config, arguments.command
     memory_folder = paths.memory_folder(paths.kode_home(), config.memory.data_dir)
     durable.remove_stale_temporaries(memory_folder, also_below=True)
-    ask_reply = partial(_ask_reply, config) if name in ASKS_A_MODEL else None
-    has_person = bool(sys.stdin and sys.stdin.isatty())
-    async with open_memory(
-        config, working_directory(arguments), emit=print_notice, ask_reply=ask_reply
-    ) as memory:
-        confirm = _confirm if has_person else None
+    ask_reply = partial(_ask_reply, config) if arguments.command in ASKS_A_MODEL else None
+    confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
+    async with open_memory(config, cwd, emit=print_notice, ask_reply=ask_reply) as memory:
         return with_undo(await run_command(memory.system, arguments, confirm))
 
 

@@ -34,7 +34,6 @@ from kode.cli.screen.screen import open_screen
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, no_emit
 from kode.messages import Usage, cut_list
-from kode.paths import relative_path
 from kode.process import SIGNALS, cancelled_by_signals, handle_signals
 from kode.values import dataclass
 
@@ -371,7 +370,7 @@ def _print_result(
         way_on = f" `kode -r {session_id}` resumes it."
         complain(f"{ended.error}{way_on if session_id and has_begun else ''}")
     elif not (arguments.quiet or shown) and ended.files_changed:
-        names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
+        names = [one_line(paths.relative_path(path, cwd)) for path in ended.files_changed]
         say(f"changed: {', '.join(cut_list(names, 20))}", sys.stderr)
 
 

@@ -52,7 +52,7 @@ from kode.events import (
 from kode.messages import plural
 from kode.paths import kode_home
 from kode.process import SIGNALS, describe_fault
-from kode.values import dataclass, field, replace
+from kode.values import dataclass, field, replace, validator
 
 if TYPE_CHECKING:
     from kode.config.load import Loaded
@@ -224,7 +224,7 @@ def _load_settings(
     from kode.prompts import template
 
     if start is not None:
-        loaded = Loaded(config=Config.model_validate(start.config), origins={})
+        loaded = Loaded(config=validator(Config).validate_python(start.config), origins={})
     else:
         fields = {"model": task.model, "permissions.mode": task.permission_mode}
         flags = {key: value for key, value in fields.items() if value is not None}
@@ -236,7 +236,7 @@ def _load_settings(
     if definition is not None:
         wanted.append(definition.mode)
         effort, model = effort or definition.effort, _model_of(definition, config) or model
-    mode = max(filter(None, wanted), key=STRICTNESS.index)
+    mode: Any = max(filter(None, wanted), key=STRICTNESS.index)
     changes: dict[str, Any] = {
         "model": model or config.model,
         "effort": effort or config.effort,
@@ -245,11 +245,11 @@ def _load_settings(
         "small_model": None,
         "timeout_s": None,
         "max_steps": arguments.max_steps or limits.max_steps,
-        "permissions": config.permissions.model_copy(update={"mode": mode}),
-        "subagent": limits.model_copy(update={"max_depth": max(0, limits.max_depth - 1)}),
-        "memory": config.memory.model_copy(update={"enabled": False}),
+        "permissions": replace(config.permissions, mode=mode),
+        "subagent": replace(limits, max_depth=max(0, limits.max_depth - 1)),
+        "memory": replace(config.memory, enabled=False),
     }
-    return replace(loaded, config=config.model_copy(update=changes))
+    return replace(loaded, config=replace(config, **changes))
 
 
 def _model_of(definition: AgentDefinition, config: Config) -> str | None:

@@ -20,7 +20,6 @@ from kode import paths
 from kode.errors import GitError, UserError
 from kode.git import run_git
 from kode.images import Picture, fit_picture, read_header, read_picture
-from kode.paths import real_path
 from kode.process import find_program
 from kode.values import dataclass, field
 
@@ -42,7 +41,7 @@ def list_files(root: Path) -> list[str]:
     except (GitError, OSError):
         from kode.tools.search_worker import walk_files
 
-        real = real_path(root)
+        real = paths.real_path(root)
         walked = itertools.islice(walk_files(real), MAX_WALKED)
         names = [os.path.relpath(path, real) for path in walked]
         names.sort(key=lambda path: (path.count("/"), path))

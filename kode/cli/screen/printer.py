@@ -18,14 +18,13 @@ from kode.errors import EXIT_OK, KodeError, UserError
 from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded, result_object
 from kode.messages import align_columns
 from kode.plain_text import sanitize
-from kode.values import asdict, dataclass
+from kode.values import Value, asdict
 
 if TYPE_CHECKING:
     from kode.permissions.approvals import StandingRule
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandAnswer:
+class CommandAnswer(Value):
     """What a command answers, printed once it has ended."""
 
     value: Any = None

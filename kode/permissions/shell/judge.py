@@ -22,7 +22,7 @@ from kode.permissions.shell.parse import (
     Words,
 )
 from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, ProgramRule, Risk
-from kode.values import dataclass, replace
+from kode.values import Value, replace
 from kode.workplace import is_below
 
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
@@ -57,8 +57,7 @@ _UNCHECKED = ProgramRule(
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinePart:
+class LinePart(Value):
     """One program of a line, a redirection to a file, or an assignment; or what a command does to
     one of the files that it names."""
 
@@ -91,8 +90,7 @@ class LinePart:
         return self.risk in ("system", "destructive")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShellLine:
+class ShellLine(Value):
     """What a command line would do, as far as its words tell."""
 
     parts: tuple[LinePart, ...]

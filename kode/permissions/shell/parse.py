@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from kode.values import dataclass
+from kode.values import Value, dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -44,8 +44,7 @@ class Word:
 Words = tuple[Word, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckPart:
+class CheckPart(Value):
     """A command that may check the project, and its place in its pipeline."""
 
     command: str
@@ -62,8 +61,7 @@ class CheckPart:
     """How many elements of the pipeline are not simple commands: subshells, loops."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShellCommand:
+class ShellCommand(Value):
     text: str
     words: Words = ()
     """Empty for an assignment."""

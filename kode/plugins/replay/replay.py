@@ -312,7 +312,7 @@ async def replay_recording(
         "provider": "scripted",
         "tool_format": provider.tool_format,
     }
-    config = config.model_copy(update=settings)
+    config = replace(config, **settings)
     bare = BareSession.create(config, home=home, cwd=cwd, provider=provider)
     given = {it.name: getattr(bare.context.session, it.name) for it in fields(Session) if it.init}
     session = ReplayedSession(**given)

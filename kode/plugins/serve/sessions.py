@@ -92,14 +92,15 @@ class Bounds:
             )
         mode = self.choose_mode(mode, config.permissions.mode, cwd)
         budgets = [usd for usd in (max_budget_usd, config.max_budget_usd) if usd is not None]
-        changes = {
-            "permissions": config.permissions.model_copy(update={"mode": mode}),
-            "subagent": config.subagent.model_copy(update={"max_depth": deeper}),
-            "max_steps": min(max_steps or config.max_steps, config.max_steps),
-            "max_budget_usd": min(budgets, default=None),
-            "model": model or config.model,
-        }
-        return replace(loaded, config=config.model_copy(update=changes))
+        config = replace(
+            config,
+            permissions=replace(config.permissions, mode=mode),
+            subagent=replace(config.subagent, max_depth=deeper),
+            max_steps=min(max_steps or config.max_steps, config.max_steps),
+            max_budget_usd=min(budgets, default=None),
+            model=model or config.model,
+        )
+        return replace(loaded, config=config)
 
     def choose_mode(
         self, wished: PermissionMode | None, configured: PermissionMode, cwd: Path

@@ -16,6 +16,7 @@ from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_messa
 from kode.plugin import open_memory
 from kode.plugins.view.access import Keys
 from kode.plugins.view.pages import PageSubject, make_application
+from kode.values import validator
 from tests.session.stories import new_session, turn_entry
 
 ADDRESS = "127.0.0.1:8000"
@@ -46,7 +47,7 @@ class Browser:
 
 def make_place(tmp_path, **settings):
     home = paths.kode_home()
-    return PageSubject(home=home, cwd=tmp_path, config=Config.model_validate(settings))
+    return PageSubject(home=home, cwd=tmp_path, config=validator(Config).validate_python(settings))
 
 
 def client_of(place, keys):
