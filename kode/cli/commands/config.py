@@ -4,7 +4,7 @@ permissions`: shows and changes the rules of a project, the person's saved appro
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from kode import paths
@@ -24,6 +24,7 @@ FIRST_KEYS = tuple(
     "sandbox.enabled memory.system max_budget_usd".split()
 )
 """The keys that people set most, in the order in which they are shown."""
+RULE_KEYS = ("permissions.allow", "permissions.ask", "permissions.deny")
 
 
 def _load_settings() -> Loaded:
@@ -68,6 +69,9 @@ def _set_key(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     key, value = arguments.key, arguments.value
     with contextlib.suppress(ValueError):
         value = json.loads(value)
+    if key in RULE_KEYS and isinstance(value, list):
+        for fault in _find_wrong_rules(key, value, "kode config set"):
+            raise ConfigError(fault)
     try:
         path = store_value(key, value, "kode config set")
     except Faults:
@@ -85,25 +89,29 @@ def _set_key(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 def _check_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Reports every fault. Exits 3 if kode cannot start with these settings."""
-    from kode.permissions.rules import parse
-
     parser.parse(argv)
     try:
         loaded = _load_settings()
     except ConfigError as error:
         return _report_faults(error.faults if isinstance(error, Faults) else [str(error)])
     faults = _find_wrong_urls(loaded)
-    for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
-        for text in flatten(loaded.config)[key]:
-            try:
-                parse(text)
-            except ConfigError as error:
-                faults.append(f"{loaded.origins[key]}: `{key}`: {error}")
+    for key in RULE_KEYS:
+        faults += _find_wrong_rules(key, flatten(loaded.config)[key], loaded.origins[key])
     notes = [f"note: {remark}" for remark in loaded.warnings]
     if faults:
         return _report_faults(faults, notes)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
     return CommandAnswer(lines=[*notes, f"{names}: no errors"])
+
+
+def _find_wrong_rules(key: str, rules: Iterable[object], where: str) -> Iterator[str]:
+    from kode.permissions.rules import parse
+
+    for rule in rules:
+        try:
+            parse(str(rule))
+        except ConfigError as error:
+            yield f"{where}: `{key}`: {error}"
 
 
 def _find_wrong_urls(loaded: Loaded) -> list[str]:

@@ -35,7 +35,6 @@ LISTED = 40  # a little more than a screen
 MAX_TRIES = 3  # as at a login prompt
 LATER = "Run `kode init` when you are ready, or try `kode demo`."
 
-
 EPILOG = """\
 bash: add to ~/.bashrc                  eval "$(kode completion bash)"
 zsh:  add to ~/.zshrc, after compinit   eval "$(kode completion zsh)"

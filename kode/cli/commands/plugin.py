@@ -192,7 +192,6 @@ def test_the_tool_counts_words():
 }
 """What `kode plugin new` writes: path → text."""
 
-
 COMMANDS: Commands = {
     "list": (_list_plugins, "list plug-ins: on, off, or faulty"),
     "show": (_show_plugin, "what one adds"),

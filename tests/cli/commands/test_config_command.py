@@ -84,12 +84,14 @@ def test_set_writes_values_of_their_kind(home: Path, capsys: pytest.CaptureFixtu
     assert document == {"model": "m", "max_steps": 5, "timeout_s": None}
 
 
-@pytest.mark.parametrize(("key", "value"), [("max_steps", "five"), ("modle", "m"), ("memory", "1")])
-def test_set_refuses_a_fault_and_writes_nothing(home: Path, key: str, value: str) -> None:
+@pytest.mark.parametrize(
+    "wrong", ["max_steps five", "modle m", "memory 1", 'permissions.ask ["("]']
+)
+def test_set_refuses_a_fault_and_writes_nothing(home: Path, wrong: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        run(config, ("set", key, value))
+        run(config, ("set", *wrong.split()))
 
-    assert f"`{key}`" in str(refused.value)
+    assert f"`{wrong.split()[0]}`" in str(refused.value)
     assert not (home / "config.json").exists()
 
 
