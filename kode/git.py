@@ -50,7 +50,7 @@ RECORDS = (
 compares and checks them out. Any other file can make git run a program (hooks, settings, the rest
 of a rebase), or take objects and refs from elsewhere (alternates, replace, shallow)."""
 
-_SHARED = ("objects/", "refs/heads", "refs/tags", "logs", "packed-refs")
+_SHARED = ("objects/", "refs/heads", "refs/tags", "logs", "packed-refs", "info/refs")
 """Prefixes of the records that a command in one of several worktrees may change for all of them."""
 
 

@@ -147,7 +147,7 @@ FOLDERS = (
     ("folder", "record", "runs"),
     [
         ("/m/.git", "objects/ab/cd objects/pack/x.pack refs/heads/x refs/heads/x.lock refs/tags/v1 "
-         "packed-refs logs/refs/heads/x",
+         "packed-refs info/refs logs/refs/heads/x",
          "HEAD index refs/stash refs/remotes/o/x config hooks/x objects/info/alternates "
          "worktrees/other/index modules/x/index gc.log x/.git/objects/ab/cd"),
         ("/m/.git/worktrees/w", "HEAD index index.lock logs/HEAD COMMIT_EDITMSG ORIG_HEAD",
