@@ -228,7 +228,7 @@ async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
     progress.start = ToolStarted(call_id=progress.call.id, name=name, subject=subject)
     run.emit(progress.start)
     progress.started = time.monotonic()
-    if progress.effects and all(command.context.decision.only_reads for command in commands):
+    if progress.effects and all(map(attrgetter("context.decision.only_reads"), commands)):
         progress.effects = set()
     return commands
 

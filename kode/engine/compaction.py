@@ -64,8 +64,9 @@ async def write_note(
     # A note of half the length is better than one on half the messages.
     least = note // 2 + QUESTION_TOKENS
     question = compaction_prompt(int(note * WORDS_PER_TOKEN), wish)
-    limit = min(note + thinking_room(info), info.max_output_tokens)
-    limit = min(limit, max(free, least) - QUESTION_TOKENS)
+    limit = min(
+        note + thinking_room(info), info.max_output_tokens, max(free, least) - QUESTION_TOKENS
+    )
     request = replace(conversation, max_output_tokens=limit, answer_schema=None, aside=True)
 
     async def ask_for_note(transcripts: int = 0) -> str:

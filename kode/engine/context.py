@@ -86,14 +86,12 @@ class Context:
     @property
     def sections(self) -> Mapping[str, str]:
         """The sections of the system prompt, by name; empty before it was rendered."""
-        beginning = self.session.beginning
-        return beginning.sections if beginning is not None else {}
+        return self.session.beginning.sections if self.session.beginning is not None else {}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as they are sent; empty before the session has begun."""
-        beginning = self.session.beginning
-        return beginning.tools if beginning is not None else ()
+        return self.session.beginning.tools if self.session.beginning is not None else ()
 
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:

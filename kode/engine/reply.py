@@ -23,9 +23,8 @@ _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 def mark_search(session: Session, message: Message) -> None:
     """Marks a session if a reply has results of the vendor's web search. Raises: StorageError."""
-    for part in message.parts:
-        if isinstance(part, ServerItem) and part.text:
-            return session.append(TaintEntry(source="a web search of the model's vendor"))
+    if any(isinstance(part, ServerItem) and part.text for part in message.parts):
+        session.append(TaintEntry(source="a web search of the model's vendor"))
 
 
 async def ask_model(agent: Agent, request: Request, emit: Emit, streamed: list[str]) -> Message:

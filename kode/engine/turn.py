@@ -46,6 +46,7 @@ from kode.memory.contract import Turn
 from kode.messages import (
     Image,
     Message,
+    ServerItem,
     Text,
     Usage,
     calls_of,
@@ -295,7 +296,8 @@ async def _ask_step(run: Run) -> Message:
                 _record_partial(run, "".join(streamed))
                 raise
     usage, session, seconds = message.usage or Usage(), context.session, time.monotonic() - asked_at
-    mark_search(session, message)
+    if ServerItem in map(type, message.parts):
+        mark_search(session, message)
     cost, before = cost_usd(agent.provider.info, usage), run.cost_usd
     session.append_message(message, cost)
     run.usage += usage

@@ -9,6 +9,7 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -82,7 +83,7 @@ def path_rules(at: Workplace) -> PathRules:
 def find_place(path: str, where: PathRules) -> Place:
     """Where an absolute path leads; of several folders, the first in this order counts."""
     resolved = real(path)
-    is_protected = is_below_any(path, where.protected) or is_below_any(resolved, where.protected)
+    is_protected = any(map(is_below_any, {path, resolved}, repeat(where.protected)))
     if is_below_any(resolved, where.work) and not is_protected:
         return "root"
     if is_in_tmp(path, where, resolved):

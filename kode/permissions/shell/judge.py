@@ -7,20 +7,13 @@ so is the line. No state passes from one part to the next except `cd DIR && ...`
 import os
 import re
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import get_args
 
 from kode.permissions import places
 from kode.permissions.places import PathRules
 from kode.permissions.shell import parse, programs
-from kode.permissions.shell.parse import (
-    CheckPart,
-    Item,
-    Redirect,
-    ShellCommand,
-    TooLong,
-    Word,
-    Words,
-)
+from kode.permissions.shell.parse import Items, Redirect, ShellCommand, TooLong, Word, Words
 from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, ProgramRule, Risk
 from kode.values import Value, replace
 from kode.workplace import is_below
@@ -99,7 +92,7 @@ class ShellLine(Value):
     known: bool
     """Whether every word is literal and every program was found, so that a rule about words is
     reliable."""
-    checks: tuple[CheckPart, ...] = ()
+    checks: tuple[parse.CheckPart, ...] = ()
     """The parts that check the project: tests, types, style, a build."""
     exit_one_is_answer: bool = False
     """Whether its exit status 1 is an answer, as that of `grep` is, and no failure."""
@@ -132,44 +125,48 @@ def judge_line(command: str, where: PathRules) -> ShellLine:
     """Judges part by part what a command line would do, in some 50 ms at most. Never raises. Reads
     the text, where links lead, and which programs the project's settings name."""
     walk = _Walk(where)
-    items, last = _search_text(command)
+    plain, items, last = _search_text(command)
     try:
-        walk.judge_text(command, items, depth=0)
+        walk.judge_text(command, plain, items, depth=0)
     except (TooLong, RecursionError):
         walk.is_closed = walk.is_known = False
         walk.parts = [_unknown_part(command, "is too long or too nested to understand")]
-    if any(part.risk == "network" for part in walk.parts):
+    risks = {part.risk for part in walk.parts}
+    if "network" in risks:
         for at in walk.run_input:
             reason, undo = "runs what another machine sends", "kode cannot tell what it will do."
             walk.parts[at] = replace(walk.parts[at], risk="destructive", reason=reason, undo=undo)
-    is_safe = all(part.risk == "safe" for part in walk.parts)
+    is_safe = risks <= {"safe"}
     if is_safe and not walk.is_closed:
         walk.parts.append(_unknown_part(command, _NOT_FOLLOWED))
     return ShellLine(
         parts=tuple(walk.parts),
         only_reads=is_safe and walk.is_closed,
         known=walk.is_known,
-        checks=_find_checks(items or ()),
+        checks=_find_checks(items),
         exit_one_is_answer=programs.is_answer(last),
     )
 
 
-def _search_text(text: str) -> tuple[list[Item] | None, Words]:
-    """What `parse.search_commands` finds; None if it gives up, [] in a text too long for it."""
+def _search_text(text: str) -> tuple[Items, Items, Words]:
+    """What `parse.parse_plain` and `parse.search_commands` find; of the second None if it gives up,
+    nothing in a text too long for it."""
+    is_text = len(text) <= MAX_CHARS and not _CONTROL.search(text)
+    plain = parse.parse_plain(text) if is_text else None
     try:
-        is_text = len(text) <= MAX_CHARS and not _CONTROL.search(text)
-        return parse.search_commands(text) if is_text else ([], ())
+        return plain, *(parse.search_commands(text, plain) if is_text else ((), ()))
     except (TooLong, RecursionError):
-        return None, ()
+        return plain, None, ()
 
 
-def _find_checks(items: Sequence[Item]) -> tuple[CheckPart, ...]:
+def _find_checks(items: Items) -> tuple[parse.CheckPart, ...]:
     """The checks among the commands of a line. They permit nothing: bash reports how each one
     ended, and their places say where in its report."""
-    commands = [it for it in items if isinstance(it, ShellCommand)]
-    commands = [it for it in commands if 0 < len(it.words) <= MAX_WORDS]
-    is_unseen = any(it.words[0].text == "trap" for it in commands)  # it replaces kode's trap
-    checks: dict[str, CheckPart] = {}
+    commands = [
+        it for it in items or () if isinstance(it, ShellCommand) and 0 < len(it.words) <= MAX_WORDS
+    ]
+    is_unseen = "trap" in [it.words[0].text for it in commands]  # it replaces kode's trap
+    checks: dict[str, parse.CheckPart] = {}
     for command in commands:
         if (check := command.place) is not None and programs.is_check(command.words):
             # The same words in two places: nothing tells which run is which.
@@ -188,15 +185,13 @@ class _Walk:
         self.has_moved, self.words_left = False, MAX_WORDS
         self.run_input: list[int] = []  # indices of parts that run their input or a computed text
 
-    def judge_text(self, text: str, searched: Sequence[Item] | None, *, depth: int) -> None:
-        """Judges a text as a command line; `searched` is what `_search_text` found in it. Raises:
-        TooLong."""
+    def judge_text(self, text: str, plain: Items, searched: Items, *, depth: int) -> None:
+        """Judges a text as a command line, in which `_search_text` found this. Raises: TooLong."""
         if depth > MAX_DEPTH or len(text) > MAX_CHARS or text.count("/") > MAX_SLASHES:
             raise TooLong
         if not text.translate({9: None, 10: None}).isprintable():  # a reader or a shell may misread
             self.is_closed = self.is_known = False
             self.parts.append(_unknown_part(text, "contains invisible characters"))
-        plain = parse.parse_plain(text)
         is_plain, items = plain is not None, searched if plain is None else plain
         self.is_known = self.is_known and is_plain
         self.is_closed = self.is_closed and is_plain and not depth and text.isascii()
@@ -221,8 +216,8 @@ class _Walk:
             reason = computed if words else "sets variables for what runs after it"
             self.parts.append(_unknown_part(text, reason))
             return
-        argv = tuple([word.text for word in words])
-        is_literal = {word.kind for word in words} == {"literal"}
+        argv = tuple(map(attrgetter("text"), words))
+        is_literal = {*map(attrgetter("kind"), words)} == {"literal"}
         files = programs.files_of_reader(argv)
         part = LinePart(text=_clip(text), argv=argv if is_literal else None)
         if is_plain and is_literal and files is not None:
@@ -263,7 +258,7 @@ class _Walk:
                 self._judge_command(part.text, command.words, False, depth)
             else:
                 folder = self.cwd, self.has_moved
-                self.judge_text(command.text, _search_text(command.text)[0], depth=depth + 1)
+                self.judge_text(command.text, *_search_text(command.text)[:2], depth=depth + 1)
                 self.cwd, self.has_moved = folder
             self.parts[first:] = [_at_least_unknown(each) for each in self.parts[first:]]
 

@@ -15,7 +15,7 @@ import functools
 import re
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from kode.values import Value, dataclass
@@ -81,6 +81,7 @@ class Redirect:
 
 
 Item = ShellCommand | Redirect
+Items = Sequence[Item] | None  # None: unknown
 
 # No group below is repeated possessively: Python before 3.11.5 (that of Debian 12) takes `a"` for a
 # whole word then, since it forgets where the repetition stood when a part of it fails.
@@ -168,11 +169,11 @@ def _unquote(word: str) -> str:
     return shlex.split(word)[0] if set(word) & {*"'\"\\"} else word
 
 
-def search_commands(text: str) -> tuple[list[Item], Words]:
+def search_commands(text: str, plain: Items) -> tuple[list[Item], Words]:
     """Returns the commands and redirections of a text, nested ones included, in order of their
     beginning; and the words of the command whose exit status is that of the text, "test" if the
-    text only tests. Raises: TooLong."""
-    match parse_plain(text):
+    text only tests. `plain` is what `parse_plain` returns for it. Raises: TooLong."""
+    match plain:
         case (ShellCommand(words=words, before="", behind="") as it,) if words[0].text != "[":
             whole = CheckPart(command=it.text, alone=True, of=1)  # the usual line needs no tree
             return [ShellCommand(text=it.text, words=words, place=whole)], words
