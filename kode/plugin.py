@@ -25,10 +25,8 @@ HOMES = {
     "kode.config.load": "load_config",
     "kode.conversation": "BareSession Conversation ConversationSettings=Settings open_conversation",
     "kode.conversation.plugins": "PluginSession Prompt",
-    "kode.credentials": "keep_secret redact_secrets=redact_values",
-    "kode.durable": (
-        "RecordLog lock_file=hold_lock make_folder replace_file storage_errors set_aside"
-    ),
+    "kode.credentials": "keep_secret redact_secrets",
+    "kode.durable": "RecordLog hold_lock make_folder replace_file storage_errors set_aside",
     "kode.errors": (
         "ConfigError ContextOverflow GitError KodeError MemoryRefused ProviderError SessionError "
         "StorageError ToolError UserError"
@@ -98,10 +96,10 @@ if TYPE_CHECKING:
         open_conversation as open_conversation,
     )
     from kode.conversation.plugins import PluginSession as PluginSession, Prompt as Prompt
-    from kode.credentials import keep_secret as keep_secret, redact_values as _redact_secrets
+    from kode.credentials import keep_secret as keep_secret, redact_secrets as redact_secrets
     from kode.durable import (
         RecordLog as RecordLog,
-        hold_lock as _lock_file,
+        hold_lock as hold_lock,
         make_folder as make_folder,
         replace_file as replace_file,
         set_aside as set_aside,
@@ -189,8 +187,6 @@ if TYPE_CHECKING:
     AnyEntry = _Entry
     ConversationSettings = _ConversationSettings
     kode_version = _kode_version
-    redact_secrets = _redact_secrets
-    lock_file = _lock_file
     builtin_tools = _builtin_tools
 
 else:  # not for type checkers, so that they refuse any other name

@@ -132,12 +132,12 @@ def redact(text: str) -> str:
     return text
 
 
-def redact_values(value: Any) -> Any:
+def redact_secrets(value: Any) -> Any:
     """A JSON value in which every text is redacted."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list):
-        return [*map(redact_values, value)]
+        return [*map(redact_secrets, value)]
     if isinstance(value, dict):
-        return dict(zip(value, map(redact_values, value.values()), strict=True))
+        return dict(zip(value, map(redact_secrets, value.values()), strict=True))
     return value

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from kode import durable
-from kode.credentials import redact, redact_values
+from kode.credentials import redact, redact_secrets
 from kode.errors import StorageError
 from kode.memory.embed import delete_disposable, open_disposable
 from kode.memory.fold import DAMAGE, MemoryView, fold, matches
@@ -424,6 +424,6 @@ def _decode_change(line: bytes) -> MemoryChange | None:
 
 
 def _mask_texts(new: Statement) -> Statement:
-    details = redact_values(dict(new.details))
+    details = redact_secrets(dict(new.details))
     text, quote, source = map(redact, (new.text, new.quote, new.source))
     return replace(new, text=text, quote=quote, source=source, details=details)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import durable
-from kode.credentials import redact_values
+from kode.credentials import redact_secrets
 from kode.messages import Message
 from kode.values import Value, replace, serializer, validator
 
@@ -99,7 +99,7 @@ class Pending:
         """Stores fields of `SessionProgress`, with credentials masked. Call it with an attempt
         before making the request, and with an answer before using it."""
         progress = replace(self.progress(session), **values)
-        row = redact_values(serializer(SessionProgress).to_python(progress, mode="json"))
+        row = redact_secrets(serializer(SessionProgress).to_python(progress, mode="json"))
         text = json.dumps(row, ensure_ascii=False)
         durable.replace_file(self._file(session), text.encode(errors="replace"))
 

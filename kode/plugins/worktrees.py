@@ -16,8 +16,8 @@ from pathlib import Path
 from kode.plugin import (
     GitError,
     UserError,
+    hold_lock,
     kode_home,
-    lock_file,
     make_folder,
     path_hash,
     project_root,
@@ -85,7 +85,7 @@ def _lock_worktrees(project: Path) -> Iterator[None]:
     """Locks a repository: git's list of worktrees does not support concurrent writers."""
     repository = os.fsencode(project_root(project))
     lock = Path(real_path(kode_home())) / "worktrees" / hashlib.sha256(repository).hexdigest()[:16]
-    with lock_file(lock, timeout_s=MAKE_TIMEOUT_S, follow=False):
+    with hold_lock(lock, timeout_s=MAKE_TIMEOUT_S, follow=False):
         yield
 
 

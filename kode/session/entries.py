@@ -10,7 +10,7 @@ from functools import cache, cached_property, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 
-from kode.credentials import redact, redact_values
+from kode.credentials import redact, redact_secrets
 from kode.durable import is_intact, seal
 from kode.events import Check, Denial, Status
 from kode.messages import Message, Text, Usage
@@ -454,7 +454,7 @@ def _mask_arguments(text: str) -> str:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return redact(text)
-    masked = redact_values(value)
+    masked = redact_secrets(value)
     if masked != value:
         text = json.dumps(masked, ensure_ascii=False)
     # Some values are recognizable only beside their name: `"password": "..."`.

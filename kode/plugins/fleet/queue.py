@@ -43,7 +43,7 @@ from kode.plugin import (
     SessionError,
     SharedBudget,
     UserError,
-    lock_file,
+    hold_lock,
     make_folder,
     real_path,
     replace_file,
@@ -406,7 +406,7 @@ class Queue:
             return False
         lock = contextlib.ExitStack()
         try:
-            lock.enter_context(lock_file(folder, timeout_s=0, follow=False))
+            lock.enter_context(hold_lock(folder, timeout_s=0, follow=False))
         except UserError:
             return False
         self._locks[state.task.id] = lock
