@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
 TIMEOUT_S = 40.0  # a trial takes milliseconds, but not on a loaded machine
-_NEXT_STEP = (
-    "Please report it with the output of `kode doctor --sandbox`."
-    if sys.platform == "darwin"
-    else "Install bubblewrap (package `bubblewrap`)."
-)
 _NAMES: Mapping[Kind, str] = {
     "layered": "a copy of the project",
     "plain": "bubblewrap",
@@ -117,7 +112,12 @@ def find_support(sandbox: "Sandbox") -> Support:
         if not (fault := find_fault(sandbox, kind)):
             return Support(kind, why.strip())
         why += f"{_NAMES[kind]}: {fault}. " if fault not in why else ""
-    return Support("none", f"{why or 'It needs Linux or macOS. '}{_NEXT_STEP}")
+    next_step = (
+        "Install bubblewrap (package `bubblewrap`)."
+        if sys.platform == "linux" and not reach.find_program("bwrap")
+        else "`kode doctor --sandbox` shows what fails: please report it."
+    )
+    return Support("none", f"{why or 'It needs Linux or macOS. '}{next_step}")
 
 
 def find_fault(sandbox: "Sandbox", kind: Kind) -> str:

@@ -49,6 +49,8 @@ def test_a_self_test_out_of_time_is_no_answer(
 
     monkeypatch.setattr(trial, "find_faults", Mock(return_value={}))
     assert made.support().kind == made.kind() == "layered"
+    monkeypatch.setattr(trial, "find_faults", Mock(side_effect=OSError("Too many open files")))
+    assert "nstall bubblewrap" not in trial.find_support(made).why
 
 
 @pytest.mark.parametrize("where", ["a home inside", "a mount inside"])
