@@ -14,7 +14,7 @@ def make_screen(width: int = 80, *, color: bool = False, **more: object) -> Scre
 class Person:
     """The prompt with a person at it, who answers from a list; keeps what is shown and sent."""
 
-    asking = away = False
+    asking = away = is_resizing = False
     width = 79
 
     def __init__(self, *answers: str | None, writes: bool = False) -> None:
@@ -46,6 +46,6 @@ class Person:
             self.shown += label
             return self.answers.pop(0)
         if self.writes:
-            menu.write(True)
+            menu.writing = True
         self.shown += "\n".join(menu.lines(lambda style, text: text, "", self.width, 40)) + "\n"
         return self.answers.pop(0)

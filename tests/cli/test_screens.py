@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import external_file
 
-from kode.cli.commands import doctor, init
+from kode.cli.commands import doctor
 from kode.cli.commands.doctor import Finding
 from kode.cli.commands.session import draw_table
 from kode.cli.main import main
@@ -191,16 +191,15 @@ async def test_a_screen_is_as_before(tmp_path: Path, name: str) -> None:
     assert readable(text) == external_file(f"screens/{name}.txt")
 
 
+def start_python(folder: Path, *arguments: str, height: int) -> Terminal:
+    env = {"KODE_HOME": str(folder.parent / "home"), "PYTHONPATH": str(ROOT)}
+    return Terminal(sys.executable, list(arguments), cwd=folder, env=env, height=height)
+
+
 def test_the_prompt_a_question_and_a_menu_are_as_before(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
-    with Terminal(
-        sys.executable,
-        ["-m", "tests.cli.fake_conversation"],
-        cwd=folder,
-        env={"KODE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
-        height=20,
-    ) as terminal:
+    with start_python(folder, "-m", "tests.cli.fake_conversation", height=20) as terminal:
 
         def drawn(last: str) -> str:
             """The screen once a text is on it, and the status line again below."""
@@ -254,17 +253,19 @@ def test_help_is_as_before(words: str, project: Path, capsys) -> None:
     assert readable(capsys.readouterr().out) == external_file(f"screens/{name}.txt")
 
 
-def test_the_set_up_is_as_before(project: Path, capsys, monkeypatch) -> None:
-    with ScriptedServer() as server:
-        answers = ["a server at another address", server.openai_url]
-        monkeypatch.setattr(
-            "builtins.input", lambda asked: print(asked, answers[0]) or answers.pop(0)
-        )
-        monkeypatch.setattr(init, "find_local_servers", list)
-        assert init.first_run() is None
+def test_the_set_up_is_as_before(project: Path) -> None:
+    run = "from kode.cli.commands.init import *; init = sys.modules[first_run.__module__]; "
+    run += "init.list_local_addresses = tuple; first_run(open_screen())"
+    with ScriptedServer() as server, start_python(project, "-c", run, height=36) as terminal:
+        text = terminal.until("Esc cancels") + "\n\n"
+        terminal.type("up", "up", "enter")
+        terminal.until("Address")
+        terminal.type(server.openai_url, "enter")
+        text += terminal.until("config show")
 
-    text = capsys.readouterr().out.replace(str(project.parent), "~")
-    text = re.sub(r"127.0.0.1:\d+", "127.0.0.1:8080", text)
+    text = text.replace(str(project.parent), "~").replace(
+        server.openai_url, "http://127.0.0.1:8080/v1"
+    )
     assert readable(text) == external_file("screens/set-up.txt")
 
 

@@ -15,13 +15,13 @@ def keyless(place: Place, *arguments: str) -> Terminal:
 
 @pytest.mark.parametrize(
     ("key", "task", "status"),
-    [("q\r", [], 0), ("ctrl-c", [], 0), ("ctrl-d", [], 0), ("q\r", ["fix the tests"], 3)],
+    [("esc", [], 0), ("ctrl-c", [], 0), ("ctrl-d", [], 0), ("esc", ["fix the tests"], 3)],
 )
 def test_leaving_the_set_up_tells_how_to_come_back(
     place: Place, key: str, task: list[str], status: int
 ) -> None:
     with keyless(place, *task) as terminal:
-        terminal.until("q to quit")
+        terminal.until("Esc cancels")
         terminal.type(key)
         text = terminal.until("Nothing was set up", "kode demo")
         assert terminal.ended() == status

@@ -44,7 +44,7 @@ def test_text_after_an_answer_steers_the_turn(place: Place) -> None:
 def test_a_lasting_yes_is_listed_removed_and_restored(place: Place) -> None:
     with asked(place, edit("src/a.py")) as (terminal, _):
         terminal.type("a")
-        terminal.until("a1", "a4", "session: src/a.py", "project: src/**")
+        terminal.until("1  ", "4  ", "session: src/a.py", "project: src/**")
         terminal.type("4")
         shown = terminal.until("The end.", "undo: /permissions remove", timeout_s=60)
         id = shown.split("undo: /permissions remove ")[1].split()[0]

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from kode.cli.prompt.editor import ERASE_DOWN
 from tests.e2e.command import KODE, Place
 from tests.scripted_server import ScriptedServer
 
@@ -71,4 +72,5 @@ def test_a_narrow_terminal_may_change_its_size_in_a_stream(
         shown = terminal.raw.decode()
 
     assert "Traceback" not in shown
+    assert shown.count("\x1b[J") == shown.count(ERASE_DOWN)
     assert [word for word in words if word not in shown] == []

@@ -124,27 +124,21 @@ def check_home(case: Case) -> Finding:
     except ConfigError as error:
         return missing(str(error), "make the folder your own")
     try:  # permissions alone do not cover read-only disks and root
-        with tempfile.TemporaryFile(dir=_find_existing(home)):
+        with tempfile.TemporaryFile(dir=next(filter(Path.exists, (home, *home.parents)))):
             return ok(note or f"{home} can be written")
     except OSError:
         step = "make it writable, or set KODE_HOME to another folder"
         return missing(f"{home} cannot be written", step)
 
 
-def _find_existing(folder: Path) -> Path:
-    """The nearest existing parent folder."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return folder
-
-
 def check_disk(case: Case) -> Finding:
-    free = shutil.disk_usage(_find_existing(paths.kode_home())).free
+    home = paths.kode_home()
+    free = shutil.disk_usage(next(filter(Path.exists, (home, *home.parents)))).free
     detail = f"{free / 2**30:.1f} GB free"
     if free >= MIN_FREE_BYTES:
         return ok(detail)
     step = "free some space; `kode session cleanup DAYS` deletes old sessions"
-    return missing(f"{detail} where {paths.kode_home()} is", step)
+    return missing(f"{detail} where {home} is", step)
 
 
 def check_git(case: Case) -> Finding:

@@ -6,6 +6,7 @@ tests the choice, says what it writes and where, and writes a config file with m
 overwriting one without `--force`.
 """
 
+import asyncio
 import getpass
 import json
 import os
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kode import durable, paths
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
+from kode.cli.screen.menu import Choice
 from kode.cli.screen.printer import say
+from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.registry import PROVIDERS, ProviderRow, provider_row
 from kode.values import validator
@@ -31,9 +34,6 @@ Settings = dict[str, Any]
 T = TypeVar("T")
 
 LIST_TIMEOUT_S = 2.0  # the person waits; the names can be typed
-LISTED = 40  # a little more than a screen
-MAX_TRIES = 3  # as at a login prompt
-LATER = "Run `kode init` when you are ready, or try `kode demo`."
 
 EPILOG = """\
 bash: add to ~/.bashrc                  eval "$(kode completion bash)"
@@ -61,53 +61,169 @@ def main(argv: Sequence[str]) -> int:
             "`kode init` asks questions, and there is no terminal to ask at. Set your service's "
             "variable instead, like OPENAI_API_KEY: docs/models.md lists the services."
         )
-    code = _set_up("Sets up a model, and tests it with one free request.", target)
+    about = "Sets up a model, and tests it with one free request."
+    code = _set_up(open_screen(), about)
     if code is None:
         say("Run `kode` in your project. `kode doctor` checks everything else.")
     return code or EXIT_OK
 
 
-def first_run() -> int | None:
+def first_run(screen: Screen) -> int | None:
     """Sets up before the first prompt; returns None to continue to the prompt, or an exit status.
     Leaving is no fault. Raises: UserError if nothing could be set up."""
-    welcome = "Welcome to kode. It needs a model to work with; nothing is set up yet."
     try:
-        return _set_up(welcome, paths.config_file(paths.kode_home()))
+        return _set_up(screen, "Welcome to kode. It needs a model to work with.")
     except _Quit as quitting:
-        say(str(quitting))
+        screen.print(str(quitting))
         return EXIT_OK
 
 
-def _set_up(welcome: str, target: Path) -> int | None:
-    """Writes what the person chooses. If that is the demo, runs it and returns its exit status."""
-    say(f"{welcome}\nYour answers are saved in {paths.short_path(target)}; only you can read it.\n")
-    settings = choose_provider()
+def _set_up(screen: Screen, welcome: str) -> int | None:
+    """Writes what the person chooses. If that is the demo, runs it and returns its status."""
+    target = paths.config_file(paths.kode_home())
+    place = f"Your answers are saved in {paths.short_path(target)}; only you can read it."
+    screen.print(f"{welcome}\n{place}\n", "bold", welcome.partition(". ")[0])
+    settings = choose_provider(screen)
     if settings is None:
         from kode.cli.commands import demo
 
         return demo.main([])
-    write_config(target, settings)
+    _write_config(screen, target, settings)
     return None
 
 
-def choose_provider() -> Settings | None:
-    """Asks how to reach a model, and tests it. Returns the settings to write, or None for the demo.
-
-    Raises: UserError if the person leaves, or has given no usable answer.
-    """
-    say("Checking for local servers (Ollama, LM Studio, llama.cpp, vLLM) ...")
+def choose_provider(screen: Screen) -> Settings | None:
+    """Asks how to reach a model, and tests it. Returns the settings to write, or None for the
+    demo. Raises: UserError if the person leaves."""
+    screen.show_line("Checking for local servers…")
     servers = find_local_servers()
     if not servers:
-        say("No local server found.")
+        screen.print("No local server found (Ollama, LM Studio, llama.cpp, vLLM).", "dim")
     ways: dict[str, Callable[[], Settings | None]] = {
-        f"{row.shown} on this machine ({reached.url})": partial(_use_local, row, reached)
+        f"{row.shown} on this machine ({reached.url})": partial(_use_local, screen, row, reached)
         for row, reached in servers
     }
     services = (row for row in PROVIDERS if row.needs_key or row.client)
-    ways |= {row.shown: partial(_use_service, row) for row in services}
-    ways["a server at another address"] = _use_address
+    ways |= {row.shown: partial(_use_service, screen, row) for row in services}
+    ways["a server at another address"] = partial(_use_address, screen)
     ways["a demo first: everything works, no key needed"] = lambda: None
-    return _pick("How should kode reach a model?", ways)()
+    return _pick(screen, "How should kode reach a model?", ways)()
+
+
+def _use_local(screen: Screen, row: ProviderRow, reached: "ServerAnswer") -> Settings:
+    if reached.state != "refused" and not reached.models:
+        raise UserError(f"{row.shown} has loaded no model yet. Load one, then `kode init`.")
+    settings = _with_values({"provider": row.name}, base_url=reached.url)
+    return _choose_model(screen, settings, reached)
+
+
+def _use_service(screen: Screen, row: ProviderRow) -> Settings:
+    settings: Settings = {"provider": row.name}
+    if row.needs_key:
+        url = os.environ.get(row.url_variable)
+        if not url and row.url_example:
+            url = _ask_url(screen, row.url_example)
+        return _ask_key(screen, _with_values(settings, base_url=url))
+    variables = ", ".join(filter(None, (row.key_variable, *row.reads)))
+    screen.print(
+        f"kode keeps nothing for {row.shown}: its SDK finds your login, or reads {variables}.\n"
+        f"It asks for {row.default_model}; `providers.{row.name}.model` names another."
+    )
+    return settings
+
+
+def _use_address(screen: Screen) -> Settings:
+    settings = _with_values({"provider": "server"}, base_url=_ask_url(screen))
+    screen.show_line("Testing it…")
+    return _choose_model(screen, settings, _reach_server(settings))
+
+
+def _ask_key(screen: Screen, settings: Settings) -> Settings:
+    """Asks for a key that the server does not refuse, and a model; returns all settings."""
+
+    def test(key: str) -> Settings | None:
+        if not (key and key.isascii() and key.isprintable() and " " not in key):
+            screen.print("A key is one word without spaces.")
+            return None
+        screen.show_line("Testing it…")
+        reached = _reach_server(complete := _with_values(settings, api_key=key))
+        if reached.state == "refused":
+            screen.print(f"✗ {reached.url}: {reached.detail}.", "error", "✗")
+            return None
+        return _choose_model(screen, complete, reached)
+
+    question = "API key (not shown while you type): "
+    return _ask(screen, question, test, "Enter another key", read=getpass.getpass)
+
+
+def _choose_model(screen: Screen, settings: Settings, reached: "ServerAnswer") -> Settings:
+    """Returns the settings with a model, unless the server offers the provider's default, and
+    with a key if the server refused to answer without one."""
+    if reached.state == "refused":
+        screen.print("It requires a key.")
+        return _ask_key(screen, settings)
+    if reached.state == "ok":
+        screen.print(f"● It works: {reached.url} answers.", "good", "●")
+    else:
+        screen.print(f"Not tested ({reached.detail}): run `kode doctor` later.", "warning")
+    row, names = provider_row(settings["provider"]), reached.models
+    default = row.default_model if row is not None else ""
+    if default and not reached.lacks(default):
+        return settings
+    if names:
+        return _with_values(settings, model=_pick(screen, "Which model?", {it: it for it in names}))
+    name = _ask(screen, "Model name: ", lambda name: name or None, "Enter the name of a model")
+    return _with_values(settings, model=name)
+
+
+def _ask_url(screen: Screen, example: str = "https://host/v1 or 192.168.1.5:8080") -> str:
+    hint = "Enter a host and port, like 192.168.1.5:8080, or a whole URL"
+    return _ask(screen, f"Address, e.g. {example}: ", _read_url, hint)
+
+
+def _pick(screen: Screen, question: str, choices: Mapping[str, T]) -> T:
+    """Asks for a choice, in a menu or by its number or text, and returns its value. Does not
+    ask about a single choice."""
+    if len(choices) == 1:
+        return next(iter(choices.values()))
+    from kode.cli.prompt.repl import pick_below
+
+    rows = [Choice(text, text, str(number)) for number, text in enumerate(choices, 1)]
+    pick = lambda title: asyncio.run(pick_below(screen, title, rows)) or "q"  # noqa: E731
+    return _ask(screen, question, choices.get, "Enter one of these numbers or names", pick)
+
+
+def _ask(
+    screen: Screen,
+    question: str,
+    use: Callable[[str], T | None],
+    hint: str,
+    read: Callable[[str], str] | None = None,
+) -> T:
+    """Returns what `use` makes of an answer; asks again as long as that is None. Raises:
+    UserError if the person leaves (q, Ctrl-C, Ctrl-D)."""
+    while True:
+        try:
+            answer = read(question) if read else asyncio.run(screen.read_answer(question))
+        except (EOFError, KeyboardInterrupt):
+            answer = None
+        if answer is None or answer.strip().lower() in ("q", "quit", "exit"):
+            raise _Quit("Nothing was set up. Run `kode init` when ready, or try `kode demo`.")
+        if (result := use(answer.strip())) is not None:
+            return result
+        question = f"{hint}, or q to quit: "
+
+
+def _write_config(screen: Screen, target: Path, settings: Settings) -> None:
+    """Writes the settings (0600, folder 0700), and says so. Raises: StorageError."""
+    durable.make_folder(target.parent)
+    durable.replace_file(target, (json.dumps(settings, indent=2) + "\n").encode())
+    row, part = provider_row(settings["provider"]), settings.get("providers", {})
+    model = part.get(settings["provider"], {}).get("model") or (row and row.default_model)
+    screen.print(
+        f"Model: {one_line(model or 'not chosen yet')} (/model changes it)\n"
+        f"Saved {paths.short_path(target)}; `kode config show` shows every value.\n"
+    )
 
 
 def list_local_addresses() -> tuple[tuple[ProviderRow, str], ...]:
@@ -124,16 +240,6 @@ def find_local_servers() -> list[tuple[ProviderRow, "ServerAnswer"]]:
         for row, url in list_local_addresses()
     ]
     return [it for it in answers if it[1].state not in ("unreachable", "odd")]
-
-
-def write_config(target: Path, settings: Settings) -> None:
-    """Writes the settings (0600, folder 0700), and says so. Raises: StorageError."""
-    durable.make_folder(target.parent)
-    durable.replace_file(target, (json.dumps(settings, indent=2) + "\n").encode())
-    row, part = provider_row(settings["provider"]), settings.get("providers", {})
-    model = part.get(settings["provider"], {}).get("model") or (row and row.default_model)
-    say(f"The model is {one_line(model or 'not chosen yet')}; /model changes it.")
-    say(f"Saved {paths.short_path(target)}. `kode config show` shows every value.")
 
 
 def _reach_server(settings: Settings, *timeout_s: float) -> "ServerAnswer":
@@ -155,51 +261,6 @@ def _with_values(settings: Settings, **values: str | None) -> Settings:
     return {"provider": name, "providers": {name: part}} if part else {"provider": name}
 
 
-def _use_local(row: ProviderRow, reached: "ServerAnswer") -> Settings:
-    if reached.state != "refused" and not reached.models:
-        raise UserError(f"{row.shown} has loaded no model yet. Load one there, then `kode init`.")
-    return _choose_model(_with_values({"provider": row.name}, base_url=reached.url), reached)
-
-
-def _use_service(row: ProviderRow) -> Settings:
-    settings: Settings = {"provider": row.name}
-    if row.needs_key:
-        url = os.environ.get(row.url_variable) or (row.url_example and _ask_url(row.url_example))
-        return _ask_key(_with_values(settings, base_url=url))
-    variables = ", ".join(filter(None, (row.key_variable, *row.reads)))
-    say(f"kode keeps nothing for {row.shown}: its SDK finds your login, or reads {variables}.")
-    say(f"It asks for {row.default_model}; `providers.{row.name}.model` names another.")
-    return settings
-
-
-def _use_address() -> Settings:
-    settings = _with_values({"provider": "server"}, base_url=_ask_url())
-    return _choose_model(settings, _reach_server(settings))
-
-
-def _ask_key(settings: Settings) -> Settings:
-    """Asks for a key that the server does not refuse, and a model; returns the full settings."""
-
-    def test(key: str) -> Settings | None:
-        if not (key and key.isascii() and key.isprintable() and " " not in key):
-            say("A key is one word without spaces.")
-            return None
-        say("Testing it ...")
-        reached = _reach_server(complete := _with_values(settings, api_key=key))
-        if reached.state == "refused":
-            say(f"{reached.url}: {reached.detail}.")
-            return None
-        return _choose_model(complete, reached)
-
-    question = "API key (not shown while you type): "
-    return _ask(question, test, "Enter another key", read=getpass.getpass)
-
-
-def _ask_url(example: str = "https://host/v1 or 192.168.1.5:8080") -> str:
-    hint = "Enter a host and port, like 192.168.1.5:8080, or a whole URL"
-    return _ask(f"Address, e.g. {example}: ", _read_url, hint)
-
-
 def _read_url(answer: str) -> str | None:
     """Returns the URL that an answer names; None for a single word and the like. The default scheme
     is `http` in the local network, where servers seldom have a certificate, else `https`."""
@@ -213,67 +274,6 @@ def _read_url(answer: str) -> str | None:
         if is_url(answer) and not is_near(answer):
             answer = answer.replace("http", "https", 1)
     return answer if is_url(answer) and " " not in answer else None
-
-
-def _choose_model(settings: Settings, reached: "ServerAnswer") -> Settings:
-    """Returns the settings with a model, unless the server offers the provider's default, and with
-    a key if the server refused to answer without one."""
-    if reached.state == "refused":
-        say("It requires a key.")
-        return _ask_key(settings)
-    if reached.state == "ok":
-        say(f"It works: {reached.url} answers.")
-    else:
-        say(f"Could not test it ({reached.detail}). Saved anyway; run `kode doctor` later.")
-    row, names = provider_row(settings["provider"]), reached.models
-    default = row.default_model if row is not None else ""
-    if default and not reached.lacks(default):
-        return settings
-    if not names:
-        model = _ask("Model name: ", lambda name: name or None, "Enter the name of a model")
-    else:
-        model = _pick("Which model? (Enter: 1)", {name: name for name in names}, enter=names[0])
-    return _with_values(settings, model=model)
-
-
-def _pick(question: str, choices: Mapping[str, T], enter: str = "") -> T:
-    """Asks for a choice by its number or text, and returns its value; `enter` is what an empty
-    answer chooses. Does not ask about a single choice. A long list is cut."""
-    if len(choices) == 1:
-        return next(iter(choices.values()))
-    say(question)
-    for number, text in enumerate(list(choices)[:LISTED], 1):
-        say(f"  {number:>2}  {one_line(text)}")
-    answers = {text.lower(): value for text, value in choices.items()}
-    answers |= {str(number): value for number, value in enumerate(choices.values(), 1)}
-    answers |= {"": choices[enter]} if enter else {}
-    hint = f"Enter a number from 1 to {len(choices)}, or a name"
-    question = f"Number or name [1-{len(choices)}], or q to quit:  "
-    return _ask(question, lambda answer: answers.get(answer.lower()), hint)
-
-
-def _ask(
-    question: str,
-    use: Callable[[str], T | None],
-    hint: str,
-    read: Callable[[str], str] | None = None,
-) -> T:
-    """Returns what `use` makes of an answer. On None the person retries, up to `MAX_TRIES` answers.
-
-    Raises: UserError if the person leaves (q, Ctrl-C, Ctrl-D) or has tried too often.
-    """
-    for _ in range(MAX_TRIES):
-        try:
-            answer = (read or input)(question).strip()
-        except (EOFError, KeyboardInterrupt):
-            say("")
-            answer = "q"
-        if answer.lower() in ("q", "quit", "exit"):
-            raise _Quit(f"Nothing was set up. {LATER}")
-        if (result := use(answer)) is not None:
-            return result
-        question = f"{hint}, or q to quit: "
-    raise UserError(f"No answer could be used. {LATER}")
 
 
 def print_completion(argv: Sequence[str]) -> int:

@@ -144,14 +144,15 @@ def open_repl(
     for flags of `kode run`; KodeError if it could not start."""
     if arguments.json_schema or arguments.input_format == "stream-json":
         raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
+    screen = screen or _make_screen(arguments)
     if sys.stdout.isatty() and not is_set_up(arguments, working_directory(arguments)):
         from kode.cli.commands import init
 
-        if (code := init.first_run()) is not None:
+        if (code := init.first_run(screen)) is not None:
             return EXIT_NOT_STARTED if task else code  # a task that nobody began is no success
     with wrap_by_plugins(arguments, session_id):
         task = installed.rewrite_task(arguments, task, session_id)
-        return asyncio.run(_repl(arguments, task, session_id, screen or _make_screen(arguments)))
+        return asyncio.run(_repl(arguments, task, session_id, screen))
 
 
 def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:

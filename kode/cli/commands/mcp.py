@@ -362,9 +362,6 @@ def _convert_entry(
     return {key: value for key, value in entry.items() if value}, notes
 
 
-# ── what other agents have ───────────────────────────────────────────────────────────────────
-
-
 def _read_foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, ParsedServer]]:
     """Yields (agent, file, server) for all agents, beginning with the project's files; secrets
     become references. Adds to `faults` a sentence for each file that cannot be read."""

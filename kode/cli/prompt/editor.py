@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -48,6 +48,7 @@ from kode.values import dataclass
 
 SPIN_S = 0.1  # ten frames a second look smooth
 REDRAW_S = 0.04  # a reply may stream faster than a terminal paints
+SETTLED_S = 0.3  # tmux tells of further changes of the size up to 0.25 s after it made them
 MAX_INPUT_ROWS = 12  # half of a terminal with 24 rows
 
 RULE_FROM_ROWS = 12  # on a smaller terminal the rows are for the reply
@@ -56,6 +57,9 @@ LEAVING_S = 2.0  # Ctrl-C twice within this time, with nothing to stop, exits
 ALT_S = 0.03  # how long Esc waits for a key: Alt and a key come as Esc and the key, at once
 CHORD_S = 1.0  # how long the first of two keys waits for the second; in vi mode `ALT_S`
 ESC_AGAIN_S = 0.6  # a second Esc within this time edits the last message
+ERASE_DOWN = "\x1b[K\x1b[C\x1b[J\r"
+"""Erases from a row on. Without the step to the right, tmux would scroll up what it erases from its
+first row on: the reply would be in the scrollback once more."""
 _PLAIN = "noreverse bg:default fg:default"
 STYLE = Style.from_dict(
     {
@@ -158,14 +162,20 @@ class _PromptQuestion:
 class _Application(Application[None]):
     """An application that finds its first row again after the terminal has rewrapped its rows."""
 
+    resized_at = float("-inf")
+    """When the size of the terminal last changed."""
+
     def _on_resize(self) -> None:
         renderer, columns = self.renderer, self.output.get_size().columns
         screen, cursor = renderer.last_rendered_screen, renderer._cursor_pos
+        is_styled: Mapping[str, bool] = renderer._style_string_has_style or {}
+        self.resized_at = time.monotonic()
         if screen is not None and any(map(os.environ.get, _REWRAPS)):
             above = 0
             for y in range(cursor.y):
                 row = screen.data_buffer[y].items()
-                above += max((x for x, char in row if char.char != " "), default=0) // columns + 1
+                ends = (x for x, it in row if it.char != " " or is_styled[it.style])
+                above += max(ends, default=0) // columns + 1
             renderer._cursor_pos = Point(cursor.x % columns, above + cursor.x // columns)
         super()._on_resize()
 
@@ -198,6 +208,7 @@ class Editor:
         # the typed text.
         with contextlib.suppress(AttributeError):
             output.enable_cpr = False  # type: ignore[attr-defined]
+        output.erase_down = lambda: output.write_raw(ERASE_DOWN)  # type: ignore[method-assign]
         self.app = _Application(
             layout=self._make_layout(),
             key_bindings=keys(self),
@@ -240,7 +251,7 @@ class Editor:
         def mark(line: int, wrapped: int) -> StyleAndTextTuples:
             text = "> "
             if self._question is not None:
-                text = self.menu.pressed + text if self.menu is not None else self._question.label
+                text = self.menu.opened + text if self.menu is not None else self._question.label
             return [("bold", "  " if line or wrapped else text)]
 
         def window(text: Callable[[], object]) -> layout.Window:
@@ -299,32 +310,30 @@ class Editor:
             self.app.exit()
 
     def print_above(self, text: str) -> None:
-        """Writes whole lines where the prompt stood, and redraws the prompt below them."""
-        painted = self.app.is_running and not self.app.is_done
-        # A closed terminal must not fail the turn that writes to it.
-        with contextlib.suppress(OSError), self._buffer_output():
-            if painted:
-                self.app.renderer.erase(leave_alternate_screen=False)
-            self.control(text)
-            if painted:
-                self.app._redraw()
-
-    @contextlib.contextmanager
-    def _buffer_output(self) -> Iterator[None]:
-        """Collects all output in the block into one write: otherwise the prompt would flicker."""
-        output = self.app.output
-        flush = output.flush
+        """Writes whole lines where the prompt stood, and redraws the prompt below them, all in one
+        write: otherwise the prompt would flicker."""
+        output, flush = self.app.output, self.app.output.flush
         output.flush = lambda: None  # type: ignore[method-assign]
-        try:
-            yield
-        finally:
-            output.flush = flush  # type: ignore[method-assign]
-            flush()
+        with contextlib.suppress(OSError):  # a closed terminal must not fail the turn
+            try:
+                if is_drawn := self.app.is_running and not self.app.is_done:
+                    self.app.renderer.erase(leave_alternate_screen=False)
+                self.control(text)
+                if is_drawn:
+                    self.app._redraw()
+            finally:
+                output.flush = flush  # type: ignore[method-assign]
+                flush()
 
     @property
     def away(self) -> bool:
         """Whether the person's text editor has the terminal, so that nothing may be printed."""
         return self.app._running_in_terminal
+
+    @property
+    def is_resizing(self) -> bool:
+        """Whether the size of the terminal is changing, so that nothing should be painted."""
+        return time.monotonic() - self.app.resized_at < SETTLED_S
 
     async def edit_text(self, text: str) -> str:
         """Lets the person edit a text in `$VISUAL`, `$EDITOR` or a common editor, in a private
@@ -341,7 +350,10 @@ class Editor:
 
     def _redraw_now(self) -> None:
         self._repaint, self._repainted_at = None, time.monotonic()
-        self.app.invalidate()
+        if self.is_resizing:
+            self.redraw()
+        else:
+            self.app.invalidate()
 
     def idle_s(self) -> float:
         """Returns how many seconds ago a key was pressed."""
@@ -481,12 +493,14 @@ class Editor:
         if self.take_back_queued():
             return
         if self.state.sent is None:
-            self.state.show_hint("There is no message to edit yet.")
+            self.state.screen.print("There is no message to edit yet.", "dim")
             return
         self.state.interrupt()
         self.buffer.reset(Document(self.state.sent))
         self.state.replacing = True
-        self.state.show_hint("Sending this replaces your last message and what followed it.")
+        self.state.screen.print(
+            "Sending this replaces your last message and what followed it.", "dim"
+        )
 
     def take_back_queued(self) -> bool:
         """Puts the newest queued message back into the line; False if there is none."""
@@ -499,10 +513,10 @@ class Editor:
     def leave_menu(self) -> None:
         """Goes back to the choices from writing or from a list behind one; else closes the menu."""
         menu = self.menu
-        if menu is None or not (menu.writing or menu.pressed):
+        if menu is None or not (menu.writing or menu.opened):
             self.answer(None)
             return
-        menu.write(False)
+        menu.go_back()
         self.buffer.reset()
 
     def _find_completion(self) -> Completion | None:
@@ -554,7 +568,7 @@ class Editor:
             run_key_command(self.state, "/quit")
         else:
             self._interrupted_at = time.monotonic()
-            self.state.show_hint("Press Ctrl-C again to quit.")
+            self.state.screen.print("Press Ctrl-C again to quit.", "dim")
 
     def _note_key(self) -> None:
         self._key_at = time.monotonic()

@@ -45,7 +45,7 @@ def make_bindings(editor: Editor) -> KeyBindings:
     asking = Condition(lambda: editor.asking)
     choosing = Condition(lambda: editor.menu is not None)
     has_keys = Condition(lambda: editor.menu is not None and editor.menu.has_keys)
-    is_behind = has_keys & Condition(lambda: editor.menu is not None and bool(editor.menu.pressed))
+    is_behind = has_keys & Condition(lambda: editor.menu is not None and bool(editor.menu.opened))
     has_queued = Condition(lambda: bool(state.queued or state.steering))
     in_turn = Condition(lambda: state.in_turn)
     alone = Condition(lambda: not get_app().key_processor.input_queue)
@@ -108,7 +108,7 @@ def _move(editor: Editor, event: KeyPressEvent) -> None:
     if key == Keys.BackTab and menu.back_tab and not menu.writing:
         editor.answer(menu.back_tab)
     elif key == Keys.ControlI and menu.takes_words:
-        menu.write(True)
+        menu.writing = True
     else:
         menu.move(editor.buffer.text, -1 if key in (Keys.Up, Keys.BackTab) else 1)
 
@@ -134,7 +134,7 @@ async def _paste_picture(editor: Editor) -> None:
         why_not = f"{provider.model} cannot see images. /model NAME switches to one that can."
     elif picture is not None:
         return editor.buffer.insert_text(state.pastes.add_picture(picture))
-    state.show_hint(why_not)
+    state.screen.print(why_not, "dim")
 
 
 async def _edit_in_editor(editor: Editor) -> None:

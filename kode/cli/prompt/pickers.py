@@ -27,11 +27,12 @@ async def pick_value(screen: Screen, title: str, choices: Sequence[Choice], **mo
     """Returns the value that the person picks from a menu, which typing narrows, or by its number
     from a list; "" for none. Without a menu any other line counts as a value. `more` are other
     fields of the menu."""
+    keys = "↑↓, a number" if choices[0].key else "↑↓"
     menu = Menu(
         choices,
         is_searchable=True,
         above=lambda width: ["", screen.paint("bold", clip(title, width))],
-        hint="type to search · Enter chooses · Esc cancels",
+        hint=f"{keys} or type to search · Enter chooses · Esc cancels",
         **more,
     )
     label = "search: " if screen.editor is not None else f"{title} (Enter cancels): "
@@ -105,8 +106,7 @@ async def rewind(state: PromptState, argument: str) -> None:
         else "no files changed since"
         for turn, names in enumerate(files, 1)
     }
-    wide = len(str(len(prompts)))
-    choices = [Choice(f"{turn}", it, f"{turn:>{wide}}") for turn, it in enumerate(prompts, 1)]
+    choices = [Choice(f"{turn}", it, f"{turn}") for turn, it in enumerate(prompts, 1)]
     number = argument or await pick_value(
         screen, "Rewind to", choices[::-1], preview=lambda choice: [about[choice.value]]
     )

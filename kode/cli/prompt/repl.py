@@ -8,15 +8,17 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
+from kode.cli.prompt.pickers import pick_value
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import Opening, begin_job, open_conversation, run_turn, submit
 from kode.cli.screen.lines import clip_middle
+from kode.cli.screen.menu import Choice
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, read_line
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
@@ -46,14 +48,14 @@ async def run_repl(
     with _handle_signals(state) as ended_by:
         free = max(screen.width - len("kode in  · ? for help"), 12)
         screen.print(f"kode in {clip_middle(paths.short_path(folder), free)} · ? for help", "dim")
-        if _can_draw(screen):
-            async with prompt_below(state) as drawing:
+        async with prompt_below(state) as drawing:
+            if drawing is None:
+                await _run_plain(state, opening, first_task)
+            else:
                 open_conversation(state, opening)
                 if first_task:
                     submit(state, first_task)
                 await drawing
-        else:
-            await _run_plain(state, opening, first_task)
         await close_repl(state)
     if state.fault is not None:
         raise state.fault
@@ -72,11 +74,7 @@ async def run_in_prompt(
         except Exception as error:
             state.fault = error
 
-    # Where the prompt cannot be drawn, answers are typed as lines.
-    below: contextlib.AbstractAsyncContextManager[object] = contextlib.nullcontext()
-    if _can_draw(state.screen):
-        below = prompt_below(state)
-    async with below:
+    async with prompt_below(state):
         with _handle_signals(state):
             begin_job(state, first)
             await state.wait_until_idle()
@@ -85,14 +83,14 @@ async def run_in_prompt(
     return state.screen.ended or UNBEGUN
 
 
-def _can_draw(screen: Screen) -> bool:
-    return screen.rich_terminal and sys.stdin.isatty()
-
-
 @contextlib.asynccontextmanager
-async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"]:
+async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None] | None"]:
     """Shows the prompt until the block ends. Yields the task that draws it, which ends early, with
-    `state.leaving` set, if the person leaves or the terminal is gone."""
+    `state.leaving` set, if the person leaves or the terminal is gone; None where no prompt can be
+    drawn, so that answers are typed as lines."""
+    if not (state.screen.rich_terminal and sys.stdin.isatty()):
+        yield None
+        return
     from kode.cli.prompt.editor import Editor
     from kode.cli.prompt.keys import make_bindings
 
@@ -115,8 +113,17 @@ async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"
         if not drawn.is_set():
             drawing.cancel()
         await asyncio.wait([drawing])
-        state.screen.flush()
         state.screen.editor = None
+        state.screen.flush()
+
+
+async def pick_below(screen: Screen, title: str, choices: Sequence[Choice]) -> str:
+    """Lets a person pick a value while there is no conversation yet, as `pick_value` does."""
+    async with prompt_below(PromptState(screen, Renderer(screen), {}, listens=False)):
+        value = await pick_value(screen, title, choices)
+    if value in [choice.value for choice in choices]:
+        screen.print(f"{title} {value}", "accent", value)
+    return value
 
 
 async def _run_plain(state: PromptState, opening: Opening, first_task: str | None) -> None:

@@ -397,7 +397,9 @@ async def switch_vi(state: PromptState, argument: str) -> None:
         raise UserError("Here are no keys: `kode config set repl.vi_mode true` is for others.")
     is_vi = state.editor.switch_vi()
     path = store_value("repl.vi_mode", is_vi, "/vim")
-    state.show_hint(f"Vi's keys are {'on: Esc, and i to type' if is_vi else 'off'} ({path}).")
+    state.screen.print(
+        f"Vi's keys are {'on: Esc, and i to type' if is_vi else 'off'} ({path}).", "dim"
+    )
 
 
 async def ask_beside(state: PromptState, argument: str) -> None:

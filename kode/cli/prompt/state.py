@@ -190,9 +190,6 @@ class PromptState:
         if self.reading is not None:
             self.reading.cancel()
 
-    def show_hint(self, text: str) -> None:
-        self.screen.print(text, "dim")
-
     def live_lines(self, width: int, height: int) -> list[tuple[str, str]]:
         """Returns the (style, line) pairs above the prompt: what runs, and what is queued."""
         queued = [

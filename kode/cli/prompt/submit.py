@@ -104,7 +104,7 @@ def show_details(state: PromptState) -> None:
     if text := state.renderer.render_details():
         state.screen.print_painted(text)
     else:
-        state.show_hint("The model has not called a tool yet.")
+        state.screen.print("The model has not called a tool yet.", "dim")
 
 
 async def _open_in_job(state: PromptState, opening: Opening) -> None:
@@ -204,7 +204,7 @@ async def _run_slash(state: PromptState, name: str, argument: str) -> None:
     if command is None and len(completed) == 1:
         command = state.commands[completed[0]]
     if command is None and (hint := HINTS.get(name)):
-        state.show_hint(hint)
+        state.screen.print(hint, "dim")
     elif command is None:
         near = suggest(name, state.commands)
         what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
@@ -264,7 +264,7 @@ async def _ask_about_plan(state: PromptState) -> None:
     elif chosen != "no":
         await run_turn(state, chosen)
     else:
-        state.show_hint("Still planning. /plan go approves it, /plan edit edits it.")
+        state.screen.print("Still planning. /plan go approves it, /plan edit edits it.", "dim")
 
 
 async def go_ahead(state: PromptState, mode: PermissionMode) -> None:
@@ -344,4 +344,4 @@ async def run_typed(state: PromptState, command: str) -> None:
 def move_to_background(state: PromptState) -> None:
     """Moves the agent's running shell command to the background, or says that there is none."""
     if state.opened is None or not state.conversation.commands.move():
-        state.show_hint("No shell command is running.")
+        state.screen.print("No shell command is running.", "dim")

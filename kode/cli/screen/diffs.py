@@ -1,7 +1,8 @@
 """Renders unified diffs for people: numbered lines in colour, without the format's markers.
 
 Signs and numbers of added lines are green, of removed ones red; the text has the colours of its
-syntax, and words that differ are underlined. With 256 colours lines stand on bands. Slow to import.
+syntax, and words that differ stand out: reversed, or with 256 colours on a stronger band than their
+line. Slow to import.
 """
 
 import difflib
@@ -41,14 +42,14 @@ MAX_COMPARED_LINES = 30
 
 _SYNTAX: dict[_TokenType, str] = {
     Token.Comment: "dim",
-    Token.Keyword: "keyword",
-    Token.Operator.Word: "keyword",
+    Token.Keyword: "accent",
+    Token.Operator.Word: "accent",
     Token.Name.Class: "bold",
     Token.Name.Function: "bold",
-    Token.Name.Tag: "keyword",
+    Token.Name.Tag: "accent",
     Token.Name.Decorator: "string",
     Token.Literal.String: "string",
-    Token.Literal.Number: "keyword",
+    Token.Literal.Number: "accent",
 }
 CODE_THEME = ANSISyntaxTheme(_SYNTAX)  # type: ignore[arg-type]
 """The style names for code, in Markdown too. The screen's theme decides how each of them looks."""
@@ -183,7 +184,8 @@ def _mark_words(removed: DiffLine, added: DiffLine) -> None:
         for line, words, start, end in ((removed, old, a, b), (added, new, c, d)):
             if kind != "equal":
                 text = line.coloured = line.coloured or Text(line.text)
-                text.stylize("changed", len("".join(words[:start])), len("".join(words[:end])))
+                style = f"{_SIGNS[line.kind]} words"
+                text.stylize(style, len("".join(words[:start])), len("".join(words[:end])))
 
 
 def _colour_syntax(lines: list[DiffLine]) -> None:

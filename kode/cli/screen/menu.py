@@ -20,7 +20,7 @@ class Choice:
     """Returned if it is chosen."""
     text: str
     key: str = ""
-    """The keys to press for it, in turn; beside it, no other choice has keys that begin so."""
+    """What to press for it, or its number."""
 
 
 @dataclass
@@ -32,21 +32,20 @@ class Menu:
     """Whether what is typed narrows the choices; otherwise keys choose."""
     preview: Callable[[Choice], list[str]] | None = None
     """Plain lines about the highlighted choice."""
-    selected: int = 0
+    selected: int | None = 0
+    """The highlighted row; None for none yet, in a list that a key has opened."""
     hint: str = ""
     """What can be typed or pressed, in a few words."""
     takes_words: bool = False
     """Whether words are an answer, too: Tab begins to write them."""
     behind: Mapping[str, Sequence[Choice]] = field(default_factory=dict)
-    """The key of a choice → the choices that it opens, whose keys all begin with that key."""
+    """The key of a choice → the choices that it opens."""
     back_tab: str = ""
     """The value that Shift-Tab answers; "" if Shift-Tab moves up."""
     writing: bool = False
     """Whether the person is writing words, which Enter ends, so that keys choose nothing."""
-    pressed: str = ""
-    """What has been pressed so far of a longer key."""
-    _selected_behind: int | None = None
-    """The row that is highlighted in the list that a key has opened; None for none yet."""
+    opened: str = ""
+    """The key whose list is open."""
 
     @property
     def has_keys(self) -> bool:
@@ -58,47 +57,50 @@ class Menu:
         if self.writing:
             return ()
         if self.is_searchable:
+            if numbered := [it for it in self.choices if it.key and it.key == typed.strip()]:
+                return numbered
             words = typed.lower().split()
             texts = ((choice, f"{choice.value} {choice.text}".lower()) for choice in self.choices)
             return [choice for choice, text in texts if all(word in text for word in words)]
-        return self.behind.get(self.pressed[:1], self.choices)
+        return self.behind.get(self.opened, self.choices)
 
     def press(self, key: str) -> Choice | None:
-        """Handles a key. Returns the choice whose key it is, or completes; None if more must
-        follow, or if no choice has such a key."""
-        pressed = self.pressed + key.lower()
-        choices = {choice.key: choice for choice in self.list_offered() if choice.key}
-        if pressed in choices and pressed not in self.behind:
-            return choices[pressed]
-        if any(name.startswith(pressed) for name in choices):
-            self.pressed = pressed
+        """Handles a key. Returns the choice whose key it is; None if it has opened a list, or if no
+        choice has such a key."""
+        choice = next((it for it in self.list_offered() if it.key == key.lower()), None)
+        if choice is None or self.opened or choice.key not in self.behind:
+            return choice
+        self.opened, self.selected = choice.key, None
         return None
 
     def find_highlighted(self, typed: str = "") -> Choice | None:
-        """Returns what Enter would choose; None if nothing is offered, or if nothing is highlighted
-        yet in a list that a key has opened."""
-        offered, at = self.list_offered(typed), self.selected
-        if self.pressed[:1] in self.behind:
-            return None if self._selected_behind is None else offered[self._selected_behind]
-        return offered[min(at, len(offered) - 1)] if offered else None
+        """Returns what Enter would choose; None if nothing is offered or highlighted."""
+        offered = self.list_offered(typed)
+        if self.selected is None or not offered:
+            return None
+        return offered[min(self.selected, len(offered) - 1)]
 
     def move(self, typed: str, by: int) -> None:
         """Highlights the next (1) or the previous (-1) choice, wrapping around."""
-        count = len(self.list_offered(typed))
-        if self.pressed[:1] in self.behind:
-            at = self._selected_behind
-            self._selected_behind = (min(by, 0) if at is None else at + by) % count
-        elif count:
-            self.selected = (min(self.selected, count - 1) + by) % count
+        if count := len(self.list_offered(typed)):
+            at = min(by, 0) if self.selected is None else min(self.selected, count - 1) + by
+            self.selected = at % count
 
-    def write(self, on: bool) -> None:
-        """Begins to write words, or goes back to the choices."""
-        self.writing, self.pressed, self._selected_behind = on, "", None
+    def go_back(self) -> None:
+        """Goes back to the choices from writing words, or from a list that a key has opened."""
+        keys = [choice.key for choice in self.choices]
+        if self.opened:
+            self.selected = keys.index(self.opened)
+        self.writing, self.opened = False, ""
 
     def _by_word(self) -> dict[str, Choice]:
-        """Returns the choices by the word that names each in a line: its key, else its number."""
-        each = [it for choice in self.choices for it in self.behind.get(choice.key, (choice,))]
-        return {choice.key or str(number): choice for number, choice in enumerate(each, 1)}
+        """Returns the choices by the word that names each in a line: its keys, else its number."""
+        each = [
+            (choice.key if it is choice else choice.key + it.key, it)
+            for choice in self.choices
+            for it in self.behind.get(choice.key, (choice,))
+        ]
+        return {word or str(number): it for number, (word, it) in enumerate(each, 1)}
 
     def plain_lines(self) -> list[str]:
         """Returns the choices as text, for a person who types whole lines."""
@@ -118,10 +120,10 @@ class Menu:
         offered, current = self.list_offered(typed), self.find_highlighted(typed)
         above = self.above(width)
         preview = self.preview(current) if self.preview and current else []
-        is_opened = self.pressed[:1] in self.behind
-        hint = OPENED if is_opened else WRITING if self.writing else self.hint
+        hint = OPENED if self.opened else WRITING if self.writing else self.hint
         below = [*map(sanitize, preview), *filter(None, wrap_words(hint, width - 2))]
-        blocks = [self._rows(choice, width) for choice in offered]
+        wide = max((len(choice.key) for choice in offered), default=0)
+        blocks = [self._rows(choice, wide, width) for choice in offered]
         at = offered.index(current) if current in offered else 0
         if current in offered:
             blocks[at][0] = paint("accent", "›" + blocks[at][0][1:])
@@ -139,8 +141,8 @@ class Menu:
         dim = [paint("dim", clip(f"  {line}", width)) for line in below[: free - len(above)]]
         return [*above, *rows, *dim]
 
-    def _rows(self, choice: Choice, width: int) -> list[str]:
-        before = f"  {choice.key}  " if choice.key else "  "
+    def _rows(self, choice: Choice, key_width: int, width: int) -> list[str]:
+        before = f"  {choice.key:>{key_width}}  " if choice.key else "  "
         text, room = sanitize(choice.text).partition("\n")[0], width - len(before)
         # An entry of a list may be cut; an answer must be readable to its end.
         first, *more = [clip(text, room)] if self.is_searchable else wrap_words(text, room)

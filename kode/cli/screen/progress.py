@@ -24,9 +24,8 @@ OUTPUT_LINES = 5
 """Lines shown of a running tool's output."""
 MAX_OUTPUT_CHARS = 4000  # more than its lines show
 STOP, STOP_COMMAND = "Ctrl-C to stop", "Ctrl-C to stop · Ctrl-B to background"
-STOP_COMMAND_COLUMNS = 70
-"""From this width on, the line of a running command names both keys."""
-
+KEY_COLUMNS = 70
+"""From this width on, both keys of a running command are named, and the key that switches modes."""
 
 TIPS = (
     "Shift-Tab switches the permission mode",
@@ -41,10 +40,7 @@ TIPS = (
 )
 TIP_AFTER_S = 3.0  # a person who has waited this long has time for one
 
-
 MODE_STYLES = {"ask": "accent", "plan": "string", "auto-edit": "good", "full": "error"}
-KEY_COLUMNS = 60
-"""From this width on, the key that switches the mode stands beside it."""
 
 
 @dataclass
@@ -127,7 +123,7 @@ class Progress:
         what, since = self.doing or "Working", self.doing_since if self.doing else self.since
         if self.running:
             *others, last = self.running.values()
-            if last.started.name == "shell" and stop == STOP and width >= STOP_COMMAND_COLUMNS:
+            if last.started.name == "shell" and stop == STOP and width >= KEY_COLUMNS:
                 stop = STOP_COMMAND
             more = f" (+{len(others)})" if others else ""
             room = max(width - len(stop) - len(more) - 12, 10)

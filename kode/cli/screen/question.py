@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -17,8 +17,6 @@ from kode.extensions.mcp_config import Elicit, ElicitField, ElicitForm
 from kode.permissions.approvals import rule_id
 from kode.permissions.question import Answer, Ask, Question, lasting_answers, visible
 from kode.plain_text import sanitize
-
-YES_OR_NO = (Choice("yes", "yes", "y"), Choice("no", "no", "n"))
 
 
 def make_elicit(screen: Screen | None = None) -> Elicit:
@@ -45,9 +43,8 @@ async def _fill_form(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | No
     screen.print_painted("\n".join(_bar_lines(screen, form.message, screen.width)))
     if form.url:
         screen.print(f"│ {one_line(visible(form.url))}")
-        has_opened = await _choose(screen, "Have you opened this page, or will you?", YES_OR_NO, 1)
-        return {} if has_opened == "yes" else None
-    if await _choose(screen, "Answer it?", YES_OR_NO, 1) != "yes":
+        return {} if await _confirm(screen, "Have you opened this page, or will you?") else None
+    if not await _confirm(screen, "Answer it?"):
         return None
     answers: dict[str, Any] = {}
     for part in form.fields:
@@ -76,13 +73,10 @@ async def _ask_field(screen: Screen, field: ElicitField) -> Any:
         screen.print(f"That is not a valid {field.kind}. Leave it empty to skip it.", "warning")
 
 
-async def _choose(
-    screen: Screen, title: str, choices: Sequence[Choice], highlighted: int
-) -> str | None:
-    """Asks for one of the choices, and returns its value; None for any other answer."""
+async def _confirm(screen: Screen, title: str) -> bool:
     screen.print(title, "bold")
-    reply = await screen.read_answer("answer: ", Menu(choices, selected=highlighted))
-    return reply if reply in [choice.value for choice in choices] else None
+    menu = Menu([Choice("yes", "yes", "y"), Choice("no", "no", "n")], selected=1)
+    return await screen.read_answer("answer: ", menu) == "yes"
 
 
 def _parse_field(field: ElicitField, text: str) -> Any:
@@ -105,8 +99,8 @@ def _parse_field(field: ElicitField, text: str) -> Any:
 BY_MODE = "\t"
 """The answer of Shift-Tab: yes, and a switch to the mode in which this is not asked."""
 
-_FURTHER = re.compile(r"a(\d)")
-"""Matches `a` and the number of one of `lasting_answers`."""
+_FURTHER = re.compile(r"a\d")
+"""Matches the key of one of `lasting_answers`."""
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
 
@@ -163,17 +157,13 @@ def parse_answer(line: str | None, question: Question) -> Answer | None:
     if line == BY_MODE and question.passes_in is not None:
         return Answer(choice="once", mode=question.passes_in)
     text = sanitize(line or "").strip()
-    word = text.lower()
-    if word in ("", "n", "no"):
-        return Answer(choice="no")
-    if word in ("y", "yes"):
-        return Answer(choice="once")
-    if further := _FURTHER.fullmatch(word):
-        ways, number = [*lasting_answers(question)], int(further[1])
-        return ways[number - 1] if 0 < number <= len(ways) else None
+    word, no, once = text.lower(), Answer(choice="no"), Answer(choice="once")
+    answers = {"": no, "n": no, "no": no, "y": once, "yes": once}
+    answers |= {f"a{number}": it for number, it in enumerate(lasting_answers(question), 1)}
     # A typo is not a message for the model.
-    if not question.takes_words or (len(word) == 1 and word.isascii()):
-        return None
+    is_typo = _FURTHER.fullmatch(word) or (len(word) == 1 and word.isascii())
+    if word in answers or is_typo or not question.takes_words:
+        return answers.get(word)
     return Answer(choice="no", message=_NO.sub("", text).strip() or text)
 
 
@@ -242,7 +232,7 @@ def _show_menu(screen: Screen, question: Question) -> Menu:
     # The prompt is painted ten times a second, and colouring a diff is slow.
     above = cache(partial(question_lines, screen, question))
     ways = enumerate(lasting_answers(question).values(), 1)
-    behind = [Choice(f"a{number}", text, f"a{number}") for number, text in ways]
+    behind = [Choice(f"a{number}", text, str(number)) for number, text in ways]
     always = [Choice("a", "always …", "a")] if behind else []
     choices = [Choice("y", question.ways_to_allow["once"], "y"), *always, Choice("n", "no", "n")]
     hint = "Tab: no, with instructions" if question.takes_words else ""

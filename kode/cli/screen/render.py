@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 0.1  # ten changes a second can be read
 
-
 MAX_DIFF_LINES = 40  # one screen
 MAX_ERROR_LINES = 6  # an error's reason stands at its beginning
 MAX_FAILED_LINES = 3

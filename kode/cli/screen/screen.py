@@ -86,8 +86,8 @@ STYLES = {
     "person": "bold",
     "added": "bold green",
     "removed": "bold red",
-    "changed": "bold underline",
-    "keyword": "bright_blue",
+    "added words": "reverse",
+    "removed words": "reverse",
     "string": "magenta",
 }
 """Style name → looks, in the words of `rich`: the terminal's own colours. Cyan and yellow are hard
@@ -102,7 +102,8 @@ THEMES = {
         "person": "bold color(255) on color(237)",
         "added": "color(255) on color(22)",
         "removed": "color(255) on color(52)",
-        "keyword": "color(153)",
+        "added words": "bold color(231) on color(28)",
+        "removed words": "bold color(231) on color(124)",
         "string": "color(219)",
     },
     "light": STYLES
@@ -111,14 +112,15 @@ THEMES = {
         "person": "bold color(16) on color(254)",
         "added": "color(16) on color(194)",
         "removed": "color(16) on color(224)",
-        "keyword": "color(19)",
+        "added words": "bold color(16) on color(114)",
+        "removed words": "bold color(16) on color(210)",
         "string": "color(90)",
     },
 }
 """Theme → its styles. `16` and `none` use the terminal's own colours, of which `none` shows none. A
 band sets the colour of its text too, so that a wrong guess of the background stays readable."""
 
-_CODES = {"bold": "1", "dim": "2", "underline": "4"}
+_CODES = {"bold": "1", "dim": "2", "underline": "4", "reverse": "7"}
 _COLOURS = {"red": "31", "green": "32", "magenta": "35", "bright_blue": "94"}
 _COLOUR = re.compile(r"(on )?color\((\d+)\)")
 
@@ -135,7 +137,6 @@ _MARKDOWN = {
     "block_quote": "none",
 }
 """Looks of Markdown: rich's own paint inline code on black, which is unreadable on white."""
-
 
 INSET = 2
 """The columns before prose, code and diffs: messages and calls, which begin a line, stand out."""
@@ -243,16 +244,18 @@ class Screen:
             self._flush = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
 
     def flush(self) -> None:
-        """Writes queued text in one go, unless another program has the terminal."""
+        """Writes queued text in one go, unless another program has the terminal, or its size is
+        changing."""
+        editor = self.editor
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
-        if not self._pending or (self.editor is not None and self.editor.away):
+        if not self._pending or (editor is not None and (editor.away or editor.is_resizing)):
             return
         text = "".join(self._pending)
         self._pending.clear()
-        if self.editor is not None:
-            self.editor.print_above(text)
+        if editor is not None:
+            editor.print_above(text)
             return
         self.clear_line()
         self.write(text)

@@ -3,17 +3,17 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
 from kode.cli.commands import init
+from kode.cli.screen.screen import open_screen
 from kode.errors import UserError
 from kode.providers.server import ServerAnswer
 from kode.registry import PROVIDERS, provider_row
 from tests.scripted_server import ScriptedServer
 
-ADDRESS = "a server at another address"
 DEFAULT = provider_row("openai").default_model
 OK = ServerAnswer(url="https://api.openai.com/v1", state="ok", detail="", models=(DEFAULT, "o3"))
 REFUSED = ServerAnswer(url=OK.url, state="refused", detail="it refuses the key (HTTP 401)")
@@ -30,10 +30,18 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the person types, in order."""
     answers: list[str] = []
-    monkeypatch.setattr("builtins.input", lambda question: answers.pop(0))
+
+    async def read_line(stream: TextIO) -> str:
+        return answers.pop(0)
+
+    monkeypatch.setattr("kode.cli.screen.screen.read_line", read_line)
     monkeypatch.setattr("getpass.getpass", lambda question: answers.pop(0))
     yield answers
     assert answers == []
+
+
+def choose() -> init.Settings | None:
+    return init.choose_provider(open_screen())
 
 
 @pytest.fixture
@@ -50,7 +58,7 @@ def test_a_key_that_is_refused_is_asked_for_again(
     reached += [REFUSED, OK]
     said += ["OpenAI", "sk-proj-wrong", "sk-proj-right"]
     part = {"api_key": "sk-proj-right"}
-    assert init.choose_provider() == {"provider": "openai", "providers": {"openai": part}}
+    assert choose() == {"provider": "openai", "providers": {"openai": part}}
     out = capsys.readouterr().out
     assert REFUSED.detail in out
     assert "It works" in out
@@ -65,7 +73,7 @@ def test_names_of_models_cannot_control_the_terminal(
     monkeypatch.setattr(init, "find_local_servers", lambda: [(provider_row("vllm"), found)])
     said += ["1", "2"]
 
-    assert init.choose_provider() == {"provider": "vllm", "providers": {"vllm": {"model": "b"}}}
+    assert choose() == {"provider": "vllm", "providers": {"vllm": {"model": "b"}}}
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -75,15 +83,8 @@ def test_a_key_is_taken_untested_where_nothing_can_be_reached(
     reached += [ServerAnswer(url=OK.url, state="unreachable", detail="no route")]
     said += ["1", "sk-ant-0123456789"]
     part = {"api_key": "sk-ant-0123456789"}
-    assert init.choose_provider() == {"provider": "anthropic", "providers": {"anthropic": part}}
+    assert choose() == {"provider": "anthropic", "providers": {"anthropic": part}}
     assert "no route" in capsys.readouterr().out
-
-
-def test_a_server_at_another_address_needs_no_key(said: list[str]) -> None:
-    with ScriptedServer() as server:
-        said += [ADDRESS, "not an address", server.openai_url]
-        part = {"base_url": server.openai_url, "model": "scripted-model"}
-        assert init.choose_provider() == {"provider": "server", "providers": {"server": part}}
 
 
 @pytest.mark.parametrize(
@@ -101,9 +102,9 @@ def test_an_address_needs_no_scheme_and_may_want_a_key(
     reached: list[ServerAnswer], said: list[str], answer: str, url: str
 ) -> None:
     reached += [REFUSED, OK]
-    said += [ADDRESS, answer, "key-of-another-kind", "2"]
+    said += ["a server at another address", "not an address", answer, "key-of-another-kind", "2"]
     part = {"base_url": url, "api_key": "key-of-another-kind", "model": "o3"}
-    assert init.choose_provider() == {"provider": "server", "providers": {"server": part}}
+    assert choose() == {"provider": "server", "providers": {"server": part}}
 
 
 def test_the_set_up_writes_a_file_for_its_owner_alone(
@@ -134,4 +135,4 @@ def test_a_local_server_without_a_model_says_so(
         server.answers, server.loading = answers, not answers
         said += ["1"]
         with pytest.raises(UserError, match="loaded no model"):
-            init.choose_provider()
+            choose()

@@ -20,7 +20,7 @@ from tests.cli.terminals import make_screen
 
 
 def question() -> Menu:
-    lasting = [Choice("this file", "this file", "a1"), Choice("all files", "all files", "a2")]
+    lasting = [Choice("this file", "this file", "1"), Choice("all files", "all files", "2")]
     choices = [Choice("yes", "yes", "y"), Choice("a", "always", "a"), Choice("no", "no", "n")]
     return Menu(choices, selected=2, takes_words=True, behind={"a": lasting})
 

@@ -45,9 +45,11 @@ def test_bands_code_and_the_accent_can_be_read(theme):
         name: contrast(both[""], both["on "]) for name, both in looks.items() if "on " in both
     }
 
-    assert ratios.keys() == {"person", "added", "removed"}
-    assert min(ratios.values()) >= 6
-    for style in ("accent", "keyword", "string"):
+    assert ratios.keys() == {"person", "added", "removed", "added words", "removed words"}
+    assert min(ratios.values()) >= 4.5
+    for kind in ("added", "removed"):
+        assert contrast(looks[f"{kind} words"]["on "], looks[kind]["on "]) >= 1.5
+    for style in ("accent", "string"):
         behind = (*BACKGROUNDS[theme], looks["added"]["on "], looks["removed"]["on "])
         assert min(contrast(looks[style][""], each) for each in behind) >= 4.5, style
 

@@ -27,8 +27,8 @@ def test_changed_lines_have_the_colours_of_their_syntax():
     text = paint_diff(screen(color=True), DIFF, 40)
 
     assert "\x1b[94mdef\x1b[0m \x1b[1madd\x1b[0m(a, b):" in text
-    assert "\x1b[94mreturn\x1b[0m a \x1b[1;4m-\x1b[0m b" in text
-    assert "\x1b[94mreturn\x1b[0m a \x1b[1;4m+\x1b[0m b" in text
+    assert "\x1b[94mreturn\x1b[0m a \x1b[7m-\x1b[0m b" in text
+    assert "\x1b[94mreturn\x1b[0m a \x1b[7m+\x1b[0m b" in text
     assert "\x1b[2m# end\x1b[0m" in text
     assert "\x1b[1;31m-\x1b[0m old" in text
 

@@ -11,7 +11,7 @@ def sessions() -> Menu:
 
 
 def asking() -> Menu:
-    lasting = [Choice("a1", "the file", "a1"), Choice("a2", "the folder", "a2")]
+    lasting = [Choice("a1", "the file", "1"), Choice("a2", "the folder", "2")]
     choices = [YES, Choice("a", "always", "a"), NO]
     return Menu(choices, selected=2, behind={"a": lasting}, takes_words=True)
 
