@@ -296,7 +296,7 @@ def _spawn(
     except OSError as error:
         raise GitError(f"git could not be started: {error.strerror}") from None
     if done.returncode != 0:
-        complaint = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        complaint = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0].rstrip(".")
         text = f"git said: {complaint[:200]}" if complaint else "git failed"
         raise GitError(text, exit_status=done.returncode)
     return done.stdout

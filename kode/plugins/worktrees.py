@@ -198,8 +198,10 @@ def merge_worktree(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
         files = _changed_between(project, f"{head}...{tip}")
         _refuse_conflicts(project, head, tip)
         if uncommitted := _files_to_overwrite(project, files):
-            what = f"you have changes there that are not committed, in {join_names(uncommitted)}"
-            raise GitError(f"{what}. Commit them or set them aside, and try again")
+            raise GitError(
+                f"you have changes there that are not committed, in {join_names(uncommitted)}. "
+                "Commit them or set them aside, and try again"
+            )
         message = _make_message(f"Merge {tree.branch}", session)
         run_git(project, ["merge", *_OPTIONS, message, tip], environ=committer_variables(project))
     except GitError as error:
@@ -209,6 +211,13 @@ def merge_worktree(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
         ) from None
     remove_branch(tree, tip)
     return files
+
+
+def is_gone(tree: Worktree) -> bool:
+    """Whether neither the worktree nor its branch exist any more: somebody removed both, or the
+    whole project. Raises: GitError."""
+    project, branches = Path(tree.project), ["for-each-ref", f"refs/heads/{tree.branch}"]
+    return not (Path(tree.root).exists() or (project.is_dir() and run_git(project, branches)))
 
 
 def drop_worktree(tree: Worktree, id: str, title: str, session: str) -> str:

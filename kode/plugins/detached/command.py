@@ -294,6 +294,8 @@ def _merge_or_drop(session: Background, *, merge: bool) -> str:
     if merge:
         files = worktrees.merge_worktree(tree, session.spec.title, session.session_id)
         line = f"Merged {tree.branch}: {', '.join(files) or 'no file differs'}."
+    elif worktrees.is_gone(tree):
+        line = f"{tree.branch} and its worktree were removed already, so nothing is kept of them."
     else:
         ref = worktrees.drop_worktree(tree, id, session.spec.title, session.session_id)
         line = (

@@ -251,11 +251,7 @@ def _find_thread_ids(lines: Sequence[ForeignLine]) -> set[str]:
 
 
 def _has_result(line: ForeignLine) -> bool:
-    return any(block.get("type") == "tool_result" for block in _content_blocks(line))
-
-
-def _content_blocks(line: ForeignLine) -> list[ForeignLine]:
-    return line.object("message").objects("content")
+    return "tool_result" in [it.get("type") for it in line.object("message").objects("content")]
 
 
 def _read_claude_line(line: ForeignLine, began: str) -> Iterator[MessagePiece | CompactionEntry]:
@@ -269,7 +265,7 @@ def _read_claude_line(line: ForeignLine, began: str) -> Iterator[MessagePiece | 
     group = message.text("id") or uuid
     model = message.text("model") if is_answer else ""
     text = message.text("content")
-    for block in [ForeignLine(type="text", text=text)] if text else _content_blocks(line):
+    for block in [ForeignLine(type="text", text=text)] if text else message.objects("content"):
         part = _convert_claude_block(block, line)
         if isinstance(part, ToolResult):
             yield MessagePiece(role="tool", part=part, at=at)

@@ -66,6 +66,22 @@ def test_two_worktrees_of_one_name_are_both_kept_when_dropped(project):
     assert {git(project, "show", f"{ref}:b.txt") for ref in refs} == {"first", "second"}
 
 
+def test_what_was_removed_by_hand_can_be_dropped(project, capsys):
+    with wrap_by_plugins(arguments := flags(project, "login"), None):
+        root = working_directory(arguments)
+        (root / "b.txt").write_text("two\n")
+    git(project, "worktree", "remove", "--force", str(root))
+    git(project, "branch", "-D", "kode/login")
+
+    assert ps(["--done", "--drop", "login"]) == 0
+    capsys.readouterr()
+    assert ps(["--done"]) == 0
+
+    out = capsys.readouterr().out
+    assert "dropped" in out
+    assert "--drop" not in out
+
+
 def test_a_name_of_a_worktree_is_a_word(project):
     for name in ("2026", "a/b", "-x", ""):
         with pytest.raises(ConfigError, match="--worktree"):
