@@ -59,7 +59,6 @@ def cut(place, script, until, *flags, by=signal.SIGKILL):
     return lines
 
 
-@pytest.mark.smoke
 def test_a_goal_is_reached_by_its_check_alone(goal_place):
     done = pursue(goal_place, [DONE, READ, FIX, DONE], "--output-format", "stream-json")
     result, values = done.lines[-1], [line["value"] for line in done.lines if line.get("value")]
@@ -145,7 +144,6 @@ def made_place(goal_place):
     return goal_place
 
 
-@pytest.mark.smoke
 def test_scripts_and_modules_of_the_check_are_protected(made_place):
     names = ["tests/unittest.py", "difflib.py"]
     edits = [

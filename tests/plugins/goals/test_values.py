@@ -1,15 +1,18 @@
-"""What a goal protects, when it stalls, and how `/goal` is read, as values."""
+"""What a goal protects, when it stalls, and how `/goal` is read, within this process."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 
+from kode import paths
+from kode.cli.main import main
 from kode.errors import UserError
 from kode.plugin import run_git
 from kode.plugins.goals.check import find_differing, make_guard
 from kode.plugins.goals.goal import is_stalled, parse_request
 from kode.sandbox.reach import Opens
-from tests.needs import skip_without
+from tests.needs import needs, skip_without
 from tests.tables import for_each
 from tests.workplaces import workplace
 
@@ -53,6 +56,39 @@ COMMANDS = {
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_goal_protects_what_its_check_names(project, command):
     assert {*guard_of(project, command).held} - {"pyproject.toml"} == COMMANDS[command]
+
+
+@needs("bwrap", "make")
+def test_what_the_check_reads_is_put_back_before_it_runs(project, monkeypatch, capsys):
+    def write(path, text):
+        arguments = {"path": path, "content": text}
+        return {"calls": [{"name": "write_file", "arguments": arguments}]}
+
+    check = "PYTHONPATH=. python3 tests/test_calc.py\n"
+    texts = {"Makefile": "test:\n\t@sh run.sh\n", "run.sh": check, "calc.py": "SUM = 2\n"}
+    texts["tests/test_calc.py"] = "import bisect, string, calc\nassert calc.SUM == 3\n"
+    for name, text in texts.items():
+        (project / name).write_text(text)
+    passes = "import os\nos._exit(0)\n"
+    edits = [
+        write("run.sh", "exit 0\n"),
+        *(write(name, passes) for name in ("tests/string.py", "bisect.py")),
+    ]
+    home = paths.kode_home()
+    home.mkdir()
+    (home / "script.json").write_text(json.dumps([*edits, *[{"text": "Done."}] * 9]))
+    config = {"provider": "scripted", "script": str(home / "script.json")}
+    paths.config_file(home).write_text(json.dumps(config))
+    monkeypatch.chdir(project)
+
+    flags = ("--permission-mode", "auto-edit", "--output-format", "json", "--no-memory")
+    status = main(["run", "--goal", "the sum is right", "--verify", "make test", *flags])
+
+    goal = json.loads(capsys.readouterr().out)["goal"]
+    assert (status, goal["status"]) == (1, "stalled")
+    assert {*goal["attempts"][0]["restored"]} == {"tests/string.py", "bisect.py"}
+    assert goal["attempts"][0]["exit_status"] != 0
+    assert (project / "run.sh").read_text() == check
 
 
 def test_changed_lost_and_new_files_differ(project):
