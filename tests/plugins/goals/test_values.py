@@ -59,7 +59,7 @@ def test_a_goal_protects_what_its_check_names(project, command):
 
 
 @needs("bwrap", "make")
-def test_what_the_check_reads_is_put_back_before_it_runs(project, monkeypatch, capsys):
+def test_files_of_a_check_are_put_back_before_it_runs(project, monkeypatch, capsys):
     def write(path, text):
         arguments = {"path": path, "content": text}
         return {"calls": [{"name": "write_file", "arguments": arguments}]}
