@@ -35,8 +35,7 @@ from kode.permissions.names import PermissionMode
 from kode.plain_text import fence_text
 from kode.prompts import template
 from kode.providers.provider import HttpProvider
-from kode.session.entries import Entry, NoteEntry, PlanEntry
-from kode.session.messages import effective
+from kode.session.entries import NoteEntry, PlanEntry
 from kode.session.plan import Plan, plan_in, steps_of, without_ticks
 from kode.session.provenance import Provenance
 from kode.tool import Interceptor
@@ -297,8 +296,7 @@ async def _expand_command(
 def _describe_mode(conversation: "Conversation") -> tuple[Text, ...]:
     """What the model must know about the mode; records a changed plan. Raises: StorageError."""
     session, agent = conversation.context.session, conversation.agent
-    plan, entries = Plan(agent.place.plan).text, effective(session.entries)
-    known = _find_known_plan(entries)
+    plan, known = Plan(agent.place.plan).text, session.plan
     if plan != known and without_ticks(plan) != without_ticks(known):
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
         note = edited if plan.strip() else "[The person dropped the plan.]"
@@ -329,17 +327,12 @@ async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> st
     plan = await asyncio.to_thread(lambda: conversation.plan.text)
     if not steps_of(plan):
         raise UserError("There is no plan yet: /plan plans, then say what you want.")
-    if plan != _find_known_plan(effective(conversation.session.entries)):
+    if plan != conversation.session.plan:
         conversation.session.append(PlanEntry(text=plan))
     conversation.gate.state.mode = mode
     words = template("plan_approved").replace("{mode}", mode)
     conversation.note(words.replace("{plan}", plan.strip()))
     return "Go ahead with the plan."
-
-
-def _find_known_plan(entries: Sequence[Entry]) -> str:
-    """The plan as the model knows it."""
-    return next((entry.text for entry in reversed(entries) if isinstance(entry, PlanEntry)), "")
 
 
 def file_part(

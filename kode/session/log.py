@@ -23,6 +23,7 @@ from kode.session.entries import (
     MessageEntry,
     NameEntry,
     Origin,
+    PlanEntry,
     RequestEntry,
     RestoreEntry,
     RewindEntry,
@@ -67,6 +68,8 @@ class Session:
     turns: int = 0
     turn: MessageEntry | None = None
     """The message that began the newest turn that was not rewound."""
+    plan: str = ""
+    """The plan as the model knows it."""
     turn_id: str = ""
     """Id of the message that began the newest turn."""
     spent: Spent = field(default_factory=Spent)
@@ -180,7 +183,7 @@ class Session:
             self.entries.append(entry)
             match entry:
                 case MessageEntry(usage=Usage()) | UsageEntry():
-                    self.spent += Spent.of(entry)
+                    self.spent = self.spent.with_request(entry)
                 case StateEntry():
                     self.states[entry.system] = entry.state
                 case NameEntry():
@@ -191,7 +194,7 @@ class Session:
                     self.has_requested = True
             if isinstance(entry, RewindEntry | RestoreEntry):
                 self.messages, self.answers, self.turns, self.turn = [], [], 0, None
-                self.beginning, self.section_texts = None, {}
+                self.beginning, self.section_texts, self.plan = None, {}, ""
                 for earlier in effective(self.entries):
                     self._apply(earlier)
             elif not isinstance(entry, RequestEntry | StateEntry):
@@ -207,6 +210,8 @@ class Session:
                 if entry.bound and entry.bound != self.digest_at():
                     entry = replace(entry, moved=True)
                 add_message(self.messages, self.answers, entry)
+            case PlanEntry():
+                self.plan = entry.text
             case SectionUpdateEntry():
                 self.section_texts[entry.section] = entry.text
             case SystemEntry() | CompactionEntry() | TrimEntry() | UnboundEntry():

@@ -26,10 +26,14 @@ class Spent(Amounts):
     unpriced: int = 0
     """Number of requests with an unknown price."""
 
-    @classmethod
-    def of(cls, entry: RequestEnd) -> "Spent":
-        unpriced, usage = int(entry.cost_usd is None), entry.usage or Usage()
-        return cls(requests=1, usage=usage, cost_usd=entry.cost_usd or 0.0, unpriced=unpriced)
+    def with_request(self, entry: RequestEnd) -> "Spent":
+        """This and a request, or several of a subagent."""
+        return Spent(
+            requests=self.requests + 1,
+            usage=self.usage + (entry.usage or Usage()),
+            cost_usd=self.cost_usd + (entry.cost_usd or 0.0),
+            unpriced=self.unpriced + (entry.cost_usd is None),
+        )
 
 
 def find_requests(entries: Iterable[Entry]) -> Iterator[RequestEnd]:
@@ -47,7 +51,7 @@ class Spending(dict[str, Spent]):
         """Adds up these entries' requests by model, the most expensive model first."""
         sums: dict[str, Spent] = {}
         for entry in find_requests(entries):
-            sums[entry.model] = sums.get(entry.model, Spent()) + Spent.of(entry)
+            sums[entry.model] = sums.get(entry.model, Spent()).with_request(entry)
         by_cost = sorted(sums.items(), key=lambda item: (-item[1].cost_usd, -item[1].requests))
         return cls({model or "?": spent for model, spent in by_cost})
 

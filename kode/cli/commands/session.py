@@ -292,7 +292,7 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
         "cwd": header.cwd,
         "steps": [
             {"entry": it.id, "at": it.at, "purpose": _name_purpose(it), "model": it.model}
-            | _spent_object(Spent.of(it))
+            | _spent_object(Spent().with_request(it))
             for it in requests
         ],
         "models": {name: _spent_object(spent) for name, spent in spending.items()},
@@ -304,7 +304,7 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     for entry in requests:
         name = _name_purpose(entry)
         name = f"step {next(numbers)}" if name == "turn" else name
-        rows.append((format_when(entry.at), name, *_format_spent(Spent.of(entry))))
+        rows.append((format_when(entry.at), name, *_format_spent(Spent().with_request(entry))))
     sums = {one_line(name): spent for name, spent in spending.items()}
     sums |= {"total": spending.total} if len(sums) > 1 else {}
     rows += [(name, str(spent.requests), *_format_spent(spent)) for name, spent in sums.items()]
