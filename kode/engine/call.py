@@ -432,7 +432,8 @@ async def _finish_call(
     whole = output.for_model
     run.result_chars += max(0, progress.share - utf8_size(whole))
     for_model = fence_text(whole, mask(source, agent.secrets)) if source else whole
-    await note_late_changes(run)
+    if agent.background is not None and agent.background.commands:
+        await note_late_changes(run)
     if reminder := run.repeats.count_call(call, whole):
         for_model = f"{for_model}\n\n{reminder}"
     result = ToolResult(

@@ -84,8 +84,10 @@ async def run_command(command: AllowedCommand) -> ToolOutput:
         interest = Interest(marked=command.agent.marks.find_marked())
         attempt = await asyncio.to_thread(sandbox.begin, interest)
     except OSError as error:
-        text = f"Not run: the sandbox could not be made ({error}). Tell the person; continue "
-        raise ToolError(f"{text}with the file tools meanwhile.") from None
+        raise ToolError(
+            f"Not run: the sandbox could not be made ({error}). Tell the person; continue with the "
+            "file tools meanwhile."
+        ) from None
     output: ToolOutput | None = None
     try:
         output = await command.run(attempt.wrap)

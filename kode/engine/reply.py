@@ -62,13 +62,17 @@ async def ask_model(agent: Agent, request: Request, emit: Emit, streamed: list[s
         # Jitter, so that many clients do not retry at once.
         delay_s = max(backoff_s * random.uniform(0.75, 1.25), fault.retry_after_s or 0.0)
         if fault.loading:
-            advice = f"It has been loading for {MAX_LOADING_S / 60:g} minutes. Check the server's "
-            advice += "log, and send it again when the server is ready."
+            advice = (
+                f"It has been loading for {MAX_LOADING_S / 60:g} minutes. Check the server's log, "
+                "and send it again when the server is ready."
+            )
         elif attempt == max_attempts:
             advice = f"Gave up after {plural(attempt, 'attempt')}. Try again later."
         elif delay_s > MAX_RETRY_AFTER_S:
-            advice = f"The server asks to wait {_describe_pause(delay_s)} before the next request. "
-            advice += "Send it again then."
+            advice = (
+                f"The server asks to wait {_describe_pause(delay_s)} before the next request. Send "
+                "it again then."
+            )
         if advice:
             reason, status, partial = str(fault.args[0]), fault.status, "".join(streamed)
             text = f"{reason} {advice}"

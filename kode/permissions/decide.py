@@ -290,7 +290,7 @@ def _decide_edit(call: Call) -> Decision:
     rule = _make_file_rule(call, real)
     hint = f"--allow '{rule}'"
     makes_link = change is not None and change.is_link
-    if places.runs_later(path, call.where.place.git, call.where.place.named(), as_link=makes_link):
+    if places.runs_later(path, call.where.place.git, call.where.named(), as_link=makes_link):
         reason = f"{name} is run later by other programs without asking."
         return ask(reason, hint, runs_unattended=is_full)
     tainted = call.tainted()
@@ -416,14 +416,14 @@ def _decide_line(call: Call, line: "ShellLine") -> Decision:
     ]
     rest = [part for part in line.parts if part not in permitted]
     risky = [part for part in rest if part.risk != "safe"]
-    if any(_asks_at_once(call, part) for part in rest):
+    if any(map(partial(_asks_at_once, call), rest)):
         # A yes runs the whole line outside, so every part that does more than read is named.
         return _ask_about(call, risky)
     if call.mode == "full" and not call.sandbox_forced:
         return allow(_MODE_ALLOWS)
     if permitted and not risky and line.known:
         return allow("Rules or earlier answers allow every part of it.")
-    if any(_asks_at_once(call, part) for part in permitted):
+    if any(map(partial(_asks_at_once, call), permitted)):
         return _ask_about(call, risky or line.parts)
     return _try_in_sandbox(call, line)
 

@@ -221,7 +221,8 @@ class Gate:
 
     def _call(self, action: Action) -> Call:
         advice, sandbox, mode = action.advice, self.sandbox, self.state.mode
-        rules = replace(self.rules, deny=(*self.state.denied, *self.rules.deny))
+        rules, denied = self.rules, self.state.denied
+        rules = replace(rules, deny=(*denied, *rules.deny)) if denied else rules
         approved: Callable[[], Sequence[Rule]] = functools.cache(self._read_approved)
         if advice is not None and advice.run_in == "read_only":
             mode, rules, approved = "plan", replace(rules, allow=()), tuple
@@ -235,9 +236,7 @@ class Gate:
             place=self.place,
             approved=approved,
             # Looked up once, not for each of thousands of paths.
-            where=replace(
-                self._path_rules, place=replace(self.place, named=functools.cache(self.place.named))
-            ),
+            where=replace(self._path_rules, named=functools.cache(self.place.named)),
             tainted=self.tainted,
             is_shown=sandbox.shows if sandbox is not None else lambda path: False,
             sandbox=sandbox.kind() if sandbox is not None and action.effect == "run" else "none",

@@ -8,7 +8,7 @@ import fnmatch
 import functools
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -62,6 +62,8 @@ class PathRules(Value):
     """Files and folders in protected folders that may be read; names may be globs."""
     work: tuple[str, ...]
     """The roots, and the folders in which git keeps their records."""
+    named: Callable[[], frozenset[str]]
+    """See `Workplace`."""
 
 
 def path_rules(at: Workplace) -> PathRules:
@@ -77,6 +79,7 @@ def path_rules(at: Workplace) -> PathRules:
         protected=_path_spellings((*at.protected, at.home, at.user_home / ".kode")),
         temp=_path_spellings((*at.temp, *map(Path, TEMPORARY))),
         readable=tuple(real(path) for path in (at.outputs, *at.readable)),
+        named=at.named,
     )
 
 

@@ -395,7 +395,7 @@ def _write(path: str | None, where: PathRules) -> LinePart:
         undo = "Writes to a device cannot be undone."
     elif place == "protected":
         what += ", in a folder of kode"
-    elif places.runs_later(path, where.place.git, where.place.named()):
+    elif places.runs_later(path, where.place.git, where.named()):
         what += ", which other programs run later"
     elif is_secret:
         what += ", which is likely to hold keys"
