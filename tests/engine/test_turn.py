@@ -469,8 +469,8 @@ async def test_a_past_that_is_refused_twice_becomes_a_summary(bench: MakeBench) 
 async def test_a_turn_counts_the_edits_of_an_ended_child(bench: MakeBench) -> None:
     edit = ToolOutput(text="", files_changed=("/p/x.py",), agent_steps=(WorkStep(is_edit=True),))
     ended_work = [[edit], []]
-    jobs: Any = SimpleNamespace(is_busy=True, take_work=lambda of: ended_work.pop(0))
-    run = bench(ECHO, says("done"), background=jobs)
+    work = {"commands": ["bg1"], "list_running": list, "take_work": lambda of: ended_work.pop(0)}
+    run = bench(ECHO, says("done"), background=SimpleNamespace(**work))
 
     ended = await run.turn()
 
