@@ -379,7 +379,8 @@ def _search_tools(servers: Sequence[McpServer], query: str) -> ToolOutput:
         f"  arguments: {json.dumps(_escape_hidden(definition.parameters), ensure_ascii=False)}"
         for server, definition in shown
     ]
-    idle = [server for server in servers if not server.runs]
+    # A call starts one whose tools are known.
+    idle = [it for it in servers if not it.runs and (it.fault or not it.definitions)]
     lines += [f"[{it.name} does not run: {it.fault or 'it is not started yet'}]" for it in idle]
     head = "" if ranked else "No tool matches these words. Some that are there:\n"
     heard = [*(server for server, _ in shown), *(server for server in idle if server.fault)]

@@ -204,6 +204,7 @@ async def test_a_server_that_ran_before_is_offered_unstarted(extensions, context
         await two.run(context, {})
     third = extensions(connect, trusted=False)
     assert [tool.name for tool in await third.open(100_000)] == ["mcp__s__one"]
+    assert "not run" not in (await (await third.open(1))[0].run(context, {"query": "one"})).text
 
 
 async def test_tools_shown_only_once_cannot_be_pinned_unseen(extensions):
@@ -212,6 +213,5 @@ async def test_tools_shown_only_once_cannot_be_pinned_unseen(extensions):
         await session.open(100_000)
         session.start_all()
         await session.servers["s"].settled.wait()
-        used = list(session.servers["s"].definitions)
         await session.close()
-        assert used == (["one"] if names == ["one"] else [])
+        assert [*session.servers["s"].definitions] == (["one"] if names == ["one"] else [])
