@@ -142,7 +142,7 @@ async def test_a_question_that_has_no_answer_says_why(
 
 
 @engines
-async def test_a_folder_that_may_not_be_read_is_not_called_empty(
+async def test_a_folder_that_cannot_be_read_is_not_called_empty(
     call: Call, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: path != tree / "logs")

@@ -66,7 +66,7 @@ def test_two_worktrees_of_one_name_are_both_kept_when_dropped(project):
     assert {git(project, "show", f"{ref}:b.txt") for ref in refs} == {"first", "second"}
 
 
-def test_what_was_removed_by_hand_can_be_dropped(project, capsys):
+def test_a_worktree_removed_by_hand_can_be_dropped(project, capsys):
     with wrap_by_plugins(arguments := flags(project, "login"), None):
         root = working_directory(arguments)
         (root / "b.txt").write_text("two\n")
