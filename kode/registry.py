@@ -5,8 +5,8 @@ data: the module that it names, in `kode.providers` or `kode.memory`, is importe
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from importlib import resources
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -94,7 +94,7 @@ class ProviderRow(Value):
 
 
 def _read_table(path: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files("kode").joinpath(path).read_text("utf-8"))
+    return tomllib.loads(Path(__file__).parent.joinpath(path).read_text("utf-8"))
 
 
 def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:

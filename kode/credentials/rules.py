@@ -17,12 +17,12 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from importlib import resources
+from pathlib import Path
 
 from kode.values import dataclass
 
 Judge = Callable[[re.Match[str]], bool]
-_TABLES = resources.files("kode.credentials")
+_TABLES = Path(__file__).parent
 
 
 def _is_real(match: re.Match[str]) -> bool:

@@ -6,7 +6,7 @@ the text: its message goes to a model, a screen and a log.
 import re
 import unicodedata
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 from kode import credentials
@@ -106,7 +106,7 @@ def _read_phrases() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """The patterns of the markers and of the orders in `scan_phrases.txt`, whose header describes
     its format. An order matches as a group with the name of its category."""
     phrases, category = dict[str, list[str]](), ""
-    text = resources.files(__package__ or "").joinpath("scan_phrases.txt").read_text("utf-8")
+    text = Path(__file__).with_name("scan_phrases.txt").read_text("utf-8")
     for line in text.splitlines():
         if line.startswith("== "):
             category = line.strip("= ")

@@ -8,7 +8,6 @@ import platform
 from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 INSTRUCTIONS_CUT = "\n[Cut here to fit a small window: read the file for the rest.]"
@@ -17,8 +16,7 @@ INSTRUCTIONS_CUT = "\n[Cut here to fit a small window: read the file for the res
 @cache
 def template(name: str) -> str:
     """The text of `NAME.md`, without the trailing line feed."""
-    file = resources.files("kode.prompts").joinpath(f"{name}.md")
-    return file.read_text("utf-8").rstrip("\n")
+    return Path(__file__).with_name(f"{name}.md").read_text("utf-8").rstrip("\n")
 
 
 def system_sections(

@@ -16,7 +16,7 @@ import re
 import time
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -113,7 +113,7 @@ class RefusalTable(Value):
 
 @functools.cache
 def read_table() -> RefusalTable:
-    text = resources.files("kode.providers").joinpath("refusals.toml").read_text("utf-8")
+    text = Path(__file__).with_name("refusals.toml").read_text("utf-8")
     table = tomllib.loads(text)
     parts = {name: RequestPart(**part) for name, part in table["part"].items()}
     rules = tuple(RefusalRule(**row) for row in table["rule"])

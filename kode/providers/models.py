@@ -21,7 +21,7 @@ import functools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from importlib import resources
+from pathlib import Path
 from posixpath import commonprefix
 from typing import Any
 
@@ -138,8 +138,7 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
 
 @functools.cache
 def _read_json(name: str) -> Mapping[str, Any]:
-    file = resources.files("kode.providers").joinpath(name)
-    data: Mapping[str, Any] = json.loads(file.read_bytes())
+    data: Mapping[str, Any] = json.loads(Path(__file__).with_name(name).read_bytes())
     return data
 
 

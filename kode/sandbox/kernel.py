@@ -23,7 +23,6 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,7 +94,7 @@ def _compile_landlock(reach: Reach, *, alone: bool) -> tuple[bytes, list[tuple[s
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_* of linux/audit.h
 _NUMBERS: Mapping[str, Mapping[str, int]] = json.loads(
-    resources.files("kode.sandbox").joinpath("syscalls.json").read_bytes()
+    Path(__file__).with_name("syscalls.json").read_bytes()
 )
 """System call → its number on each machine that has it; asm/unistd.h of Linux 6.17."""
 

@@ -75,7 +75,7 @@ def test_a_command_without_an_agent_loads_none() -> None:
         f"for words in {['session list', 'memory show', 'config show', 'run --help']}:\n    {run}"
     )
     agent = {f"kode.{name}" for name in ("conversation", "engine", "tools", "sandbox")}
-    assert not loaded & {*agent, "openai", "prompt_toolkit"}
+    assert not loaded & {*agent, "openai", "prompt_toolkit", "pydantic"}
     assert "kode.cli.commands.memory" in loaded
 
 

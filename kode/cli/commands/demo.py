@@ -12,7 +12,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,8 +77,7 @@ def make_scratch_project() -> Iterator[Path]:
         project.mkdir()
         for file, text in PROJECT.items():
             (project / file).write_text(text, encoding="utf-8")
-        script = resources.files("kode.cli.commands").joinpath(SCRIPT)
-        (folder / SCRIPT).write_bytes(script.read_bytes())
+        (folder / SCRIPT).write_bytes(Path(__file__).with_name(SCRIPT).read_bytes())
         os.environ["KODE_HOME"] = str(folder / "home")
         if shutil.which("python3") is None:  # else use the Python that runs this
             path = (os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))

@@ -9,7 +9,6 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -194,7 +193,7 @@ async def manage_team(
     team = f"{'all' if scope == ALL else scope} of {log.label}"
     async with log.open() as query:
         if action == "init":
-            await query(resources.files(__package__).joinpath("schema.sql").read_text())
+            await query(Path(__file__).with_name("schema.sql").read_text())
             await query(_ADMIT, None, ALL)
             return f"{log.label} is ready. Others join with `kode memory team admit PERSON`."
         if action == "admit":

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +174,7 @@ def _show_list_page(request: Request, *, has_more: bool) -> Mapping[str, object]
 
 
 def _style_response(request: Request) -> Response:
-    text = resources.files(__package__).joinpath("style.css").read_text("utf-8")
+    text = Path(__file__).with_name("style.css").read_text("utf-8")
     return Response(text, media_type="text/css")
 
 
