@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 from kode import paths
+from kode.config.choice import is_url
 from kode.config.files import read_document, read_flag_document, write_document
 from kode.config.load import project_file
 from kode.config.model import describe_allowed
@@ -243,8 +244,8 @@ def _find_fault(path: Path, name: str, values: Any) -> str:
         return f"{about}: `{'.'.join(map(str, fault['loc']))}` must be {describe_allowed(fault)}."
     if bool(server.program) == bool(server.url) or (server.url and server.type == "stdio"):
         return f"{about} needs either a `command` or a `url` (type http, sse)."
-    if server.url and not ADDRESS.match(server.url):
-        text = f"{about} needs a `url` that begins with http:// or https://."
+    if server.url and "${" not in server.url and not is_url(server.url):
+        text = f"{about} needs a `url` like https://host/mcp."
         return f"{text} A program goes into `command` (`kode mcp add NAME -- COMMAND`)."
     return ""
 

@@ -28,6 +28,7 @@ from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import make_public
 from kode.cli.screen.printer import Answered, CommandAnswer, complain, say
 from kode.cli.screen.question import make_ask
+from kode.config.choice import is_url
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import mcp_config, mcp_server, review, trust
 from kode.permissions.question import Question, visible
@@ -159,7 +160,7 @@ def _parse_add_line(
         if command and flags.get("type", "stdio") != "stdio":
             target, *command = command
         target = flags.pop("url", target)
-        if mcp_config.ADDRESS.match(name) and not (target or command):
+        if is_url(name) and not (target or command):
             name, target, form = _name_from_address(name), name, "address"
         servers = {name: {"command": command} if command else {"url": target} if target else {}}
     parsed = [_parse_server(key, values, flags) for key, values in servers.items()]

@@ -120,7 +120,7 @@ def test_a_project_server_that_its_person_adds_is_approved(home):
     ("words", "said"),
     [
         ([], "name a server"),
-        (["one"], "name a server"),
+        (["http://[::1"], "name a server"),
         (["a sentence about servers"], "give its address, program or JSON"),
         (["{broken"], "is no JSON"),
         (["[mcp_servers.one]\ncommand = npx"], "is no TOML"),
