@@ -51,7 +51,7 @@ from kode.session import log
 from kode.session.entries import Header, TaintEntry, UsageEntry, encode_line, new_session_id
 from kode.session.index import writable_path
 from kode.session.log import Session, was_trimmed
-from kode.session.messages import conversation_messages, find_unreported, visible_messages
+from kode.session.messages import conversation_messages, visible_messages
 from kode.session.record import session_record, typed_texts
 from kode.session.upkeep import is_open
 from kode.tool import CALLS_ANY, Tool
@@ -390,7 +390,7 @@ async def _let_memory_process(conversation: "Conversation", reason: DropReason) 
     """Shows the session that is about to be left to memory, if that is open."""
     session, conversation.closing = conversation.session, "Saving memory"
     if session.messages and conversation.catalog is not None:
-        undone = conversation_messages(find_unreported(session.entries))
+        undone = conversation_messages(session.unreported)
         await conversation.agent.memory.before_drop([*session.messages, *undone], reason)
 
 

@@ -37,7 +37,7 @@ from kode.extensions.familiar_calls import find_called_tool, translate_arguments
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.plain_text import fence_text
 from kode.session.entries import MessageEntry, TaintEntry
-from kode.session.messages import find_unreported, notes_on, text_by_id
+from kode.session.messages import notes_on, text_by_id
 from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep, parse_arguments
 from kode.values import dataclass, field, fields, replace
 from kode.workplace import real_path, to_host
@@ -140,7 +140,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 
 def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
     """Records results, with what else is news to the model; they tell the end of `ended_job`."""
-    unreported = find_unreported(run.context.session.entries)
+    unreported = run.context.session.unreported
     if unreported:
         others_ended = [it for it in unreported if getattr(it, "name", None) != ended_job]
         notes = "\n".join(note.text for note in notes_on(others_ended))

@@ -59,7 +59,7 @@ from kode.provider import Request
 from kode.providers.models import cost_usd
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
-from kode.session.messages import find_unreported, notes_on, visible_messages
+from kode.session.messages import notes_on, visible_messages
 from kode.values import fields, replace
 
 LEAST_PARTIAL_CHARS = 60_000  # of an incomplete reply are kept; more if its model may write more
@@ -178,7 +178,7 @@ def _record_text(
     run: Run, text: str, attachments: Sequence[Text | Image], typed: str | None, recalled: str
 ) -> None:
     context, session = run.context, run.context.session
-    unreported = find_unreported(session.entries)
+    unreported = session.unreported
     record_pending(context)
     if "outside" in [getattr(part, "source", "") for part in attachments]:
         session.append(TaintEntry(source="an attached or piped text"))

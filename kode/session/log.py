@@ -41,7 +41,16 @@ from kode.session.entries import (
     timestamp,
 )
 from kode.session.index import ID, missing_session, name_from, note_use, read, session_path
-from kode.session.messages import Chain, add_message, effective, open_calls, revise, unknown_results
+from kode.session.messages import (
+    CHANGES_NOTES,
+    Chain,
+    add_message,
+    effective,
+    find_unreported,
+    open_calls,
+    revise,
+    unknown_results,
+)
 from kode.session.plan import Plan
 from kode.session.spending import Spent
 from kode.values import dataclass, field, replace
@@ -94,6 +103,11 @@ class Session:
     def id(self) -> str | None:
         """Its id; None for a session without a file."""
         return self.header.id if self.path is not None else None
+
+    @cached_property
+    def unreported(self) -> list[Entry]:
+        """See `find_unreported`; looked for again only after an entry that changes it."""
+        return find_unreported(self.entries)
 
     @property
     def system(self) -> str:
@@ -181,6 +195,9 @@ class Session:
             self.pending, counting = settle_entry(self.pending, entry)
         for entry in counting:
             self.entries.append(entry)
+            has_notes = isinstance(entry, MessageEntry) and bool(entry.notes_of)
+            if has_notes or isinstance(entry, CHANGES_NOTES):
+                vars(self).pop("unreported", None)
             match entry:
                 case MessageEntry(usage=Usage()) | UsageEntry():
                     self.spent = self.spent.with_request(entry)

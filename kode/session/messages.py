@@ -226,6 +226,10 @@ def _list(items: Iterable[str]) -> str:
 # names the entries that its notes are about; once it is rewound, they are due again.
 
 
+CHANGES_NOTES = UndoEntry, JobEntry, NoteEntry, RewindEntry, RestoreEntry
+"""The entries after which other notes may be due, besides messages with notes."""
+
+
 def note_of(entry: Entry) -> str:
     """What the model is told about an entry; "" if nothing."""
     match entry:
@@ -244,17 +248,11 @@ def note_of(entry: Entry) -> str:
 def find_unreported(entries: Sequence[Entry]) -> list[Entry]:
     """The entries that the model has yet to be told about, oldest first. A rewind drops notes, but
     not an undo or the end of a job if the turn or the beginning that it refers to still counts."""
-    kinds = UndoEntry, JobEntry, NoteEntry
-    if {*kinds}.isdisjoint(map(type, entries)):
-        return []
     counting = effective(entries)
     ids = {entry.id for entry in counting}
     reported = {id for e in counting if isinstance(e, MessageEntry) for id in e.notes_of}
     return [
-        e
-        for e in entries
-        if isinstance(e, kinds) and note_of(e)
-        if e.id not in reported and getattr(e, "of", e.id) in ids
+        e for e in entries if note_of(e) and e.id not in reported and getattr(e, "of", e.id) in ids
     ]
 
 

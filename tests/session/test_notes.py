@@ -16,7 +16,7 @@ from kode.session.entries import (
     UndoEntry,
 )
 from kode.session.messages import conversation_messages, find_unreported, note_of
-from tests.session.stories import answer, reopened, story
+from tests.session.stories import answer, new_session, reopened
 
 
 def asks(id: str, *notes_of: str) -> MessageEntry:
@@ -49,7 +49,11 @@ STORIES: dict[str, tuple[list[Entry], list[Entry]]] = {
 def test_the_model_is_told_what_it_does_not_know(
     tmp_path: Path, entries: list[Entry], expected: list[Entry]
 ) -> None:
-    session = story(tmp_path, *entries)
+    session = new_session(tmp_path)
+    for entry in entries:
+        session.append(entry)
+        assert session.unreported == find_unreported(session.entries)
+    session.close()
     for recorded in (entries, session.entries, reopened(tmp_path, session.id)[0].entries):
         assert find_unreported(recorded) == expected
 
