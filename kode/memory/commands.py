@@ -214,20 +214,20 @@ COMMANDS = (
 
 
 def add_commands(parser: argparse.ArgumentParser, argv: Sequence[str], system: str = "") -> None:
-    """Adds the commands of a system, or of all for "", to `parser`. A plug-in's are among them
-    unless `argv` names one of kode's own."""
+    """Adds to `parser` the command that `argv` begins with; if that is none of kode's own, all
+    commands of a system ("" for any), with those of plug-ins."""
     group = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in COMMANDS:
-        if command.is_of(system):
-            subparser = group.add_parser(command.name, help=command.help)
-            if command.name == "add":
-                _add_target_arguments(subparser, system)
-            _add_arguments(subparser, command.arguments)
-            if command.one_of:  # an empty group has no help
-                _add_arguments(subparser.add_mutually_exclusive_group(), command.one_of)
-    if group.choices.keys().isdisjoint(argv):
-        for name, about in installed.subcommands("memory", system).items():
-            group.add_parser(name, help=about).add_argument("rest", nargs="*")
+    own = [command for command in COMMANDS if command.is_of(system)]
+    named = [command for command in own if command.name in argv[:1]]
+    for command in named or own:
+        subparser = group.add_parser(command.name, help=command.help)
+        if command.name == "add":
+            _add_target_arguments(subparser, system)
+        _add_arguments(subparser, command.arguments)
+        if command.one_of:  # an empty group has no help
+            _add_arguments(subparser.add_mutually_exclusive_group(), command.one_of)
+    for name, about in installed.subcommands("memory", system).items() if not named else ():
+        group.add_parser(name, help=about).add_argument("rest", nargs="*")
 
 
 def _add_arguments(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
@@ -269,7 +269,7 @@ async def run_command(
     values = {
         name: value
         for name, value in {**vars(arguments), "confirm": confirm}.items()
-        if value is not None and (name in names or ("options" in names and name != "memory"))
+        if value is not None and (name in names or "options" in names)
     }
     result = command.run(memory, **values)
     if inspect.isawaitable(result):
