@@ -257,7 +257,7 @@ class Hooks(Value):
     """Pairs of a hook's name and the kind of remark that the person has seen about it."""
     _context: dict[str, str] = field(default_factory=dict)
     """Call id → what PreToolUse hooks tell the model about the call."""
-    _beside: set["asyncio.Task[None]"] = field(default_factory=set)
+    _beside: set["asyncio.Task[Any]"] = field(default_factory=set)
 
     def common(self) -> dict[str, str]:
         """The fields in every hook's input: the session, its file, the folder, the mode."""
@@ -360,7 +360,10 @@ class Hooks(Value):
                 return Answer(choice="no", message=answer.reason)
             if answer.outcome == "allow" and question.rules:
                 return Answer(choice="once")
-            task = asyncio.ensure_future(self._notify(question.title))  # nobody waits for it
+            kind = "permission_prompt"
+            fields = {"message": question.title, "notification_type": kind}
+            # Nobody waits for it.
+            task = asyncio.ensure_future(self.at("Notification", fields, (kind,)))
             self._beside.add(task)
             task.add_done_callback(self._beside.discard)
             return await ask(question)
@@ -381,10 +384,6 @@ class Hooks(Value):
         for task in self._beside:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
-
-    async def _notify(self, message: str) -> None:
-        kind = "permission_prompt"
-        await self.at("Notification", {"message": message, "notification_type": kind}, (kind,))
 
     def has_hooks(self, *events: str) -> bool:
         return any(hook.event in events for hook in self.hooks)

@@ -571,10 +571,9 @@ def _take_usage(usage: Any, draft: Draft) -> None:
         hour_write_tokens=pick(usage, "cache_creation", "ephemeral_1h_input_tokens"),
         thinking_tokens=pick(usage, "output_tokens_details", "thinking_tokens"),
     )
-    counts = draft.usage
     parts = ("plain_tokens", "cached_tokens", "cache_write_tokens")
     if usage:
-        draft.count_usage(input_tokens=sum(counts.get(name, 0) for name in parts))
+        draft.count_usage(input_tokens=sum([draft.usage.get(name, 0) for name in parts]))
 
 
 MESSAGES = WireFormat(

@@ -153,8 +153,7 @@ def find_syntax_error(path: Path, data: bytes) -> str:
         return f"line {error.lineno or 1}: {error.msg} (as Python {version} reads it)"
     except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
         # Comments are intended: some tools take JSON with comments.
-        is_meant = path.suffix != ".toml" and _COMMENT.search(text)
-        return "" if is_meant else str(error)
+        return "" if path.suffix != ".toml" and _COMMENT.search(text) else str(error)
     except (ValueError, RecursionError, MemoryError):  # not text, a NUL, too deep
         return ""
     return ""

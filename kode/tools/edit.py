@@ -210,11 +210,8 @@ def edit_file(
 ) -> TextChange:
     """Replace text you have seen: old_text by new_text, or edits (all or none). old_text is
     exact, without line numbers, and found once, or set replace_all."""
-    if old_text is not None or new_text is not None:
-        if edits:
-            raise ToolError("Give either old_text and new_text, or edits: not both.")
-    elif edits == []:
-        raise ToolError("`edits` is empty: give at least one {old_text, new_text}.")
+    if edits and (old_text is not None or new_text is not None):
+        raise ToolError("Give either old_text and new_text, or edits: not both.")
     if not edits:
         if old_text is None or new_text is None:
             raise ToolError(

@@ -105,10 +105,9 @@ class Capture:
         # While everything fits, the tail holds all that is not in the head.
         length = self._most - self._end if self.total <= self._most else self._end
         self._tail = (self._tail + text[room:])[-length:]
-        if after := text[room:]:
-            beginnings = [line[:_MAX_ERROR_LINE_CHARS] for line in after.split("\n")]
-            self._errors += filter(_LOOKS_LIKE_ERROR.search, beginnings)
-            del self._errors[_MAX_ERROR_LINES:-_MAX_ERROR_LINES]
+        beginnings = [line[:_MAX_ERROR_LINE_CHARS] for line in text[room:].split("\n")]
+        self._errors += filter(_LOOKS_LIKE_ERROR.search, beginnings)
+        del self._errors[_MAX_ERROR_LINES:-_MAX_ERROR_LINES]
         return text
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,8 +34,7 @@ MARK = "KODE_SHELL_ID"
 
 GRACE_S = 1.0  # between SIGTERM and SIGKILL
 _POLL_S = 0.02  # below what a person notices
-_MAX_ROUNDS = 50
-"""Give up on processes that fork faster than they are found after this many rounds."""
+_MAX_ROUNDS = 50  # then processes that fork faster than they are found are given up
 
 
 class Process(NamedTuple):
@@ -179,12 +179,23 @@ WATCH = Watch()
 """The watch of this process."""
 
 
+def _open_end(program: "subprocess.Popen[bytes]") -> int:
+    """Opens a descriptor that can be read from once the program itself has ended."""
+    try:
+        return os.pidfd_open(program.pid)
+    except (AttributeError, OSError):  # macOS and gVisor have none: a thread waits
+        end, held = os.pipe()
+        ThreadPoolExecutor(1).submit(program.wait).add_done_callback(lambda _: os.close(held))
+        return end
+
+
 class ProcessTree:
     """A program that kode starts beside itself, with everything that it starts: found by a mark,
     also by another kode after this one was killed."""
 
     def __init__(self, mark: str = "", wrapped: "Attempt | None" = None) -> None:
         """`wrapped` runs the program in the sandbox."""
+        self.program: subprocess.Popen[bytes] | None = None
         self.mark = mark or new_mark()
         self.wrapped = wrapped
         self._since = 0 if mark else _read_ticks()
@@ -193,19 +204,52 @@ class ProcessTree:
         """The pid of its shell; -1 while unknown: then only the mark counts."""
         self._is_gone = False
 
-    async def start(
+    def start(
         self, *argv: str, environment: Mapping[str, str], **options: Any
-    ) -> asyncio.subprocess.Process:
+    ) -> "subprocess.Popen[bytes]":
         """Starts the program in a session of its own; if kode is killed, the watch ends all of the
         tree. Raises: OSError."""
+        argv, options = self._prepare(argv, environment, options)
+        self.program = subprocess.Popen(argv, **options)
+        self._group = self.program.pid
+        WATCH.add(self.mark, self._group)
+        return self.program
+
+    async def start_with_pipes(
+        self, *argv: str, environment: Mapping[str, str], **options: Any
+    ) -> asyncio.subprocess.Process:
+        """As `start`, with pipes that asyncio reads and writes. Its caller waits for its end."""
+        argv, options = self._prepare(argv, environment, options)
+        process = await start_program(*argv, **options)
+        self._group = process.pid
+        WATCH.add(self.mark, self._group)
+        return process
+
+    def _prepare(
+        self, argv: tuple[str, ...], environment: Mapping[str, str], options: dict[str, Any]
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
         if self.wrapped is not None:
             argv, options["pass_fds"] = self.wrapped.argv, self.wrapped.descriptors
         WATCH.add(self.mark)
         variables = {**environment, **mark_environment(self.mark)}
-        process = await start_program(*argv, env=variables, start_new_session=True, **options)
-        self._group = process.pid
-        WATCH.add(self.mark, process.pid)
-        return process
+        return argv, {**options, "env": variables, "start_new_session": True}
+
+    async def wait(
+        self, limit_s: float | None = None, wake: asyncio.Event | None = None
+    ) -> int | None:
+        """Waits until the program itself ends, at the longest until the time is over or the event
+        is set; returns its return code, None if it runs on."""
+        assert self.program is not None
+        if self.program.poll() is None:
+            loop, wake = asyncio.get_running_loop(), wake or asyncio.Event()
+            loop.add_reader(end := _open_end(self.program), wake.set)
+            try:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(wake.wait(), limit_s)
+            finally:
+                loop.remove_reader(end)
+                os.close(end)
+        return self.program.poll()
 
     def find(self) -> list[Process]:
         """The processes that are left. Once there are none, no new ones can appear."""
@@ -242,6 +286,7 @@ class ProcessTree:
         for _ in range(_MAX_ROUNDS):
             if not self._signal(signal.SIGKILL):
                 break
+            time.sleep(0.001)  # on a busy machine a killed process takes a moment to end
         self.forget()
 
     def _signal(self, number: signal.Signals) -> list[Process]:
@@ -357,7 +402,9 @@ async def open_program(
     process: asyncio.subprocess.Process | None = None
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     try:
-        process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes | options)
+        process = await tree.start_with_pipes(
+            *argv, environment=environment, cwd=cwd, **pipes | options
+        )
         yield process
     finally:
         if process is not None and is_worker:

@@ -31,8 +31,7 @@ TIMEOUT_S = 30.0  # a very large repository on a cold disk
 MAX_PIECE_BYTES = 8 * 1024 * 1024
 """A longer message, a hit on an enormous line, loses its beginning: it is no valid JSON then."""
 MAX_HITS = 100  # a few thousand tokens
-MAX_COUNTED = 10_000
-"""The search stops after this many hits."""
+MAX_COUNTED = 10_000  # hits; more are not searched for
 MAX_LINE_CHARS = 300  # longer lines are minified or data
 MAX_CHARS = 30_000  # 8,000 tokens
 MAX_AROUND = 500  # about as many lines as `MAX_CHARS` takes
@@ -41,8 +40,7 @@ MAX_KEPT_LINES = 2_000
 MAX_FILES = 1_000  # about as many as `MAX_CHARS` takes
 MAX_FOLDERS = 150
 """Lines of an overview, which stands for a list that is too long."""
-MAX_DEPTH = 5
-"""The deepest level of the folders in an overview."""
+MAX_DEPTH = 5  # the deepest level of the folders in an overview
 
 
 def _preview_outside(context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -311,17 +309,8 @@ def _describe_folders(context: ToolContext, root: Path, names: Sequence[str]) ->
 
 
 _COMMON = (
-    "--no-config",
-    "--no-messages",
-    "--hidden",
-    "--no-require-git",
-    "--no-ignore-dot",
-    "--no-ignore-global",
-    "--no-ignore-exclude",
-    "--sort=path",
-    "--glob=!.git",
-    "--glob=!.hg",
-    "--glob=!.svn",
+    "--no-config --no-messages --hidden --no-require-git --no-ignore-dot --no-ignore-global "
+    "--no-ignore-exclude --sort=path --glob=!.git --glob=!.hg --glob=!.svn".split()
 )
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,15 +72,15 @@ async def shell(
     offer = contextlib.nullcontext(asyncio.Event()) if jobs is None else jobs.offer()
     try:
         with offer as request:
-            await running.start()
+            running.start()
             wait = (SETTLES_IN_S, running.has_output) if background else (limit_s, request)
-            returncode = await running.wait(*wait)
+            returncode = await running.tree.wait(*wait)
         if jobs is not None and returncode is None and (background or request.is_set()):
             return running.move_to(jobs, by_model=background)
+        left = running.tree.find() if returncode is not None else []
         # The sandbox around it takes a moment longer than the shell.
-        launcher = "" if running.tree.wrapped is None else "bwrap"
-        processes = running.tree.find() if returncode is not None else []
-        leftovers = [process.name for process in processes if process.name != launcher]
+        is_outside = running.tree.wrapped is None
+        leftovers = [it.name for it in left if is_outside or it.name != "bwrap"]
     except asyncio.CancelledError:
         await running.end()
         dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
@@ -129,15 +130,14 @@ class _RunningShell:
         self.has_output = asyncio.Event()
         self._context = context
         self.tree = ProcessTree()
-        self._process: asyncio.subprocess.Process | None = None
         self._channel = -1
-        self._output = -1
-        """The read end of the pipe; -1 when closed."""
+        self._output: Any = None
+        """The read end of the pipe, while it is open."""
         self._unsent = self._partial = ""
         """Output that no event has carried yet, and the unfinished line in the last event."""
         self._sending: asyncio.TimerHandle | None = None
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Raises: ToolError if no shell can be started."""
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
         argv = (program, "-c", self.command)
@@ -153,17 +153,14 @@ class _RunningShell:
                     f"Not run: the sandbox could not be made ({error}). Tell the person; continue "
                     "with the file tools meanwhile."
                 ) from None
-        # Our own pipe: asyncio's would not report the shell's end while a background process holds
-        # the other end.
-        self._output, written = os.pipe()
-        os.set_blocking(self._output, False)
         try:
-            self._process = await self.tree.start(
+            shell = self.tree.start(
                 *argv,
                 environment={**environment, **traced},
-                stdin=asyncio.subprocess.DEVNULL if self._channel < 0 else self._channel,
-                stdout=written,
-                stderr=written,
+                stdin=subprocess.DEVNULL if self._channel < 0 else self._channel,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                bufsize=0,
                 cwd=place.cwd,
             )
         except (OSError, ValueError) as error:
@@ -171,21 +168,9 @@ class _RunningShell:
                 f"The command could not be started: {error}. "
                 "If it is very long, write it to a file and run that."
             ) from None
-        finally:
-            os.close(written)
+        self._output = shell.stdout
+        os.set_blocking(self._output.fileno(), False)
         asyncio.get_running_loop().add_reader(self._output, self._read)
-
-    async def wait(self, limit_s: float, request: asyncio.Event) -> int | None:
-        """Waits until the shell itself ends, time runs out, or the event is set; returns the
-        shell's return code, or None if it has not ended."""
-        assert self._process is not None
-        ends = [*map(asyncio.ensure_future, (self._process.wait(), request.wait()))]
-        try:
-            await asyncio.wait(ends, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for end in ends:
-                end.cancel()
-        return self._process.returncode
 
     def move_to(self, background: "BackgroundCommands", *, by_model: bool) -> ToolOutput:
         """Hands the command over to the background; returns the result of its call."""
@@ -220,25 +205,24 @@ class _RunningShell:
 
     async def wait_for_end(self) -> str:
         """Waits for the shell itself to end, then kills what is left."""
-        assert self._process is not None
-        code = await self._process.wait()
+        code = await self.tree.wait()
         await self.end()
-        return _describe_end(code)
+        return _describe_end(code or 0)
 
     async def end(self) -> None:
         """Kills what is left and reads the rest of the output."""
         try:
             await self.tree.end()
-            if self._process is not None:
-                await self._process.wait()
+            if self.tree.program is not None:
+                await self.tree.wait()
         finally:
-            if self._output >= 0:
+            if self._output is not None:
                 asyncio.get_running_loop().remove_reader(self._output)
                 with contextlib.suppress(OSError):
                     # Bounded: a process that could not be killed may still be writing.
                     all(self._read() for _ in range(100))
-                os.close(self._output)
-                self._output = -1
+                self._output.close()
+                self._output = None
                 self._take(b"", final=True)
                 self._send()
                 self.capture.close()
@@ -247,16 +231,12 @@ class _RunningShell:
 
     def _read(self) -> bool:
         """Reads what is in the pipe; False if there is no more for now."""
-        try:
-            data = os.read(self._output, READ_BYTES)
-        except BlockingIOError:
-            return False
-        if not data:
+        if data := self._output.read(READ_BYTES):
+            self._take(data)
+            self.has_output.set()
+        elif data is not None:  # the end
             asyncio.get_running_loop().remove_reader(self._output)
-            return False
-        self._take(data)
-        self.has_output.set()
-        return True
+        return bool(data)
 
     def _take(self, data: bytes, *, final: bool = False) -> None:
         text = self.capture.take(data, final=final)

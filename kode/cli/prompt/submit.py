@@ -298,7 +298,7 @@ async def run_shell_line(
     pipes = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT}
     argv = ("/bin/sh", "-c", command)
     try:
-        process = await tree.start(*argv, environment=os.environ, cwd=cwd, **pipes)
+        process = await tree.start_with_pipes(*argv, environment=os.environ, cwd=cwd, **pipes)
         try:
             while data and process.stdout is not None:
                 data = await process.stdout.read(READ_BYTES)

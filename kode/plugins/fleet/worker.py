@@ -155,7 +155,9 @@ async def run_child(
         files.callback(tree.forget)
         streams = {"stdin": stdin, "stdout": output, "stderr": errors}
         try:
-            process = await tree.start(*command, environment=os.environ, cwd=cwd, **streams)
+            process = await tree.start_with_pipes(
+                *command, environment=os.environ, cwd=cwd, **streams
+            )
         except OSError as error:
             return {"status": "error", "error": f"kode could not be started: {error.strerror}."}
         try:
