@@ -393,8 +393,13 @@ def sendable_id(call_id: str, *, strict: bool) -> str:
 
 def used_ids(messages: Sequence[Message]) -> set[str]:
     """The call ids of a session so far, which a new call may not reuse."""
-    replies = (message for message in messages if message.role == "assistant")
-    return {part.id for reply in replies for part in reply.parts if isinstance(part, ToolCall)}
+    return {
+        part.id
+        for message in messages
+        if message.role == "assistant"
+        for part in message.parts
+        if isinstance(part, ToolCall)
+    }
 
 
 def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:

@@ -233,8 +233,9 @@ def edit_file(
                 "Nothing was written."
             )
         replacements[name] = edit
-    advice = "include more of the surrounding lines, or set replace_all"
-    return plan_change(context, path, replacements, advice)
+    return plan_change(
+        context, path, replacements, "include more of the surrounding lines, or set replace_all"
+    )
 
 
 def read_target(context: ToolContext, path: str) -> files.FileText:

@@ -79,8 +79,7 @@ async def shell(
             return running.move_to(jobs, by_model=background)
         left = running.tree.find() if returncode is not None else []
         # The sandbox around it takes a moment longer than the shell.
-        is_outside = running.tree.wrapped is None
-        leftovers = [it.name for it in left if is_outside or it.name != "bwrap"]
+        leftovers = [p.name for p in left if running.tree.wrapped is None or p.name != "bwrap"]
     except asyncio.CancelledError:
         await running.end()
         dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
