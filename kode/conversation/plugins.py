@@ -158,8 +158,8 @@ class PluginHost:
         return None
 
     def wrap_run(self, conversation: "Conversation", run: "RunTurn") -> "RunTurn":
-        """Wraps `run` in what plug-ins do around a turn: if resumed, or after a command of one."""
-        for opened in self.opened if self.is_used or conversation.begun_by == "resume" else ():
+        """Wraps `run` in what plug-ins do around a turn, once resumed or after a command of one."""
+        for opened in self.opened:
             if around := opened.plugin.around_turn:
                 call = partial(installed.call_part, opened.plugin, around, opened, conversation)
                 run = partial(_run_around, call, run)

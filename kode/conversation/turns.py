@@ -87,7 +87,8 @@ async def run_conversation_turn(
             if answer is not None:
                 text = answer.text
                 run = run if answer.typed is None else partial(run, typed=answer.typed)
-        run = plugins.wrap_run(conversation, run) if plugins.opened else run
+        if plugins.is_used or conversation.begun_by == "resume":
+            run = plugins.wrap_run(conversation, run)
         ended = await (_run_named(conversation, text, run) if text.startswith("/") else run(text))
         hooks = conversation.hooks
         return ended if hooks is None else await run_turn_end_hooks(hooks, ended, run)

@@ -164,16 +164,16 @@ def missing_sections(session: Session, source: str, now: Mapping[str, str]) -> l
         for part in message.parts:
             if isinstance(part, Text) and part.source == source and part.section_name:
                 sent.setdefault(part.section_name, part.text)
-    missing = {
-        name: text
+    missing = [
+        Text(text=text, source=source, section_name=name)
         for name, text in now.items()
         # A session's file holds no keys.
         if (before := sent.pop(name, "")) != text and before != redact(text)
-    }
+    ]
     for name, text in sent.items():
         if text != (end := text.partition("\n")[0] + "\n" + NO_LONGER):
-            missing[name] = end
-    return [Text(text=text, source=source, section_name=name) for name, text in missing.items()]
+            missing.append(Text(text=end, source=source, section_name=name))
+    return missing
 
 
 def record_pending(context: Context) -> None:
