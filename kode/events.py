@@ -223,8 +223,7 @@ class TurnEnded(Value):
     def with_check(self, command: str, *, passed: bool) -> "TurnEnded":
         """A copy of this end, with a check that ran after the turn."""
         run = Check(command=command, passed=passed, after_last_edit=True)
-        checked: Checked = "passed" if passed else "failed"
-        return replace(self, checks=(*self.checks, run), checked=checked)
+        return replace(self, checks=(*self.checks, run), checked="passed" if passed else "failed")
 
     @property
     def is_finished(self) -> bool:

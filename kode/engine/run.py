@@ -70,10 +70,11 @@ class Evidence:
         self.edits += step.is_edit
         self._ran_programs = step.ran_programs or (self._ran_programs and not step.is_edit)
         for command, status in step.checks:
-            if status in NOT_RUN or (status == NOTHING_SELECTED and _selects_tests(command)):
-                continue
-            self._checks.pop(command, None)
-            self._checks[command] = (status, self.edits)
+            if status not in NOT_RUN and not (
+                status == NOTHING_SELECTED and _selects_tests(command)
+            ):
+                self._checks.pop(command, None)
+                self._checks[command] = (status, self.edits)
 
     def checks(self) -> tuple[Check, ...]:
         """Each check whose end is known, by its last run, in that order."""
