@@ -171,11 +171,9 @@ class _Application(Application[None]):
         is_styled: Mapping[str, bool] = renderer._style_string_has_style or {}
         self.resized_at = time.monotonic()
         if screen is not None and any(map(os.environ.get, _REWRAPS)):
-            above = 0
-            for y in range(cursor.y):
-                row = screen.data_buffer[y].items()
-                ends = (x for x, it in row if it.char != " " or is_styled[it.style])
-                above += max(ends, default=0) // columns + 1
+            rows = (screen.data_buffer[y].items() for y in range(cursor.y))
+            used = ([x for x, it in row if it.char != " " or is_styled[it.style]] for row in rows)
+            above = sum(max(places, default=0) // columns + 1 for places in used)
             renderer._cursor_pos = Point(cursor.x % columns, above + cursor.x // columns)
         super()._on_resize()
 

@@ -291,7 +291,10 @@ async def show_context(state: PromptState, argument: str) -> None:
     width = state.screen.width - 1
     head = f"{count(used)} of {count(size)} tokens used ({used / max(1, size):.0%})"
     rows = [*parts.items(), ("free", max(size - used, 0))]
-    state.screen.print("\n".join([clip(head, width), *bars(rows, size, width)]))
+    *filled, free = bars(rows, size, width)
+    state.screen.print_painted(
+        "\n".join([clip(head, width), *filled, state.screen.paint("dim", free)])
+    )
     compacts_at = int(size * conversation.config.context.compact_at)
     how = "/compact does it now, /new starts fresh"
     state.screen.print(f"Compacts itself at {count(compacts_at)} tokens; {how}.", "dim")

@@ -126,11 +126,13 @@ def _wrap_diff_line(line: DiffLine, width: int, numbers: int, most: int | None) 
 
 
 def _trim_context(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """Yields the lines, without blank context lines at the ends of hunks."""
+    """Yields the lines; the context of a hunk reaches to the next blank lines around it."""
     for _, group in groupby(lines, key=lambda line: line.kind in "@h…"):
         hunk = list(group)
-        shown = [n for n, line in enumerate(hunk) if line.kind != " " or line.text.strip()]
-        yield from hunk[shown[0] : shown[-1] + 1] if shown else ()
+        changed = [n for n, line in enumerate(hunk) if line.kind != " "] or [0]
+        blank = [n for n, line in enumerate(hunk) if line.kind == " " and not line.text.strip()]
+        above, below = ([n for n in blank if n < changed[0]], [n for n in blank if n > changed[-1]])
+        yield from hunk[above[-1] + 1 if above else 0 : below[0] if below else None]
 
 
 def _parse_diff(diff: str) -> list[DiffLine]:

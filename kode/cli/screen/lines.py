@@ -126,7 +126,10 @@ def find_breaks(line: str, width: int, *, hang: int = 0, cut_words: bool = True)
             starts.append(begin)
             used = hang
         while cut_words and used + most_columns(line[begin:end]) > width:
-            piece = cut_to_width(line[begin : end - 1], width - used) or line[begin]
+            # A row of its own takes at least one letter.
+            piece = cut_to_width(line[begin : end - 1], width - used) or line[begin] * (
+                used <= hang
+            )
             slash = piece.rfind("/") + 1
             begin += slash if slash > len(piece) // 2 else len(piece)
             starts.append(begin)
@@ -140,30 +143,25 @@ def _wrap(line: str, width: int, *, cut_words: bool) -> list[str]:
         return [line]
     margins = [cell_width(_BEFORE.findall(line)[0])]
     margins += [cell_width(line[: gap.end()]) for gap in _GAP.finditer(line)]
-    hang = max((size for size in margins if size <= width // 2), default=0)
+    hang = max((size for size in margins if size <= min(width // 2, width - 2)), default=0)
     starts = find_breaks(line, width, hang=hang, cut_words=cut_words)
     rows = [line[a:b].rstrip() for a, b in zip([0, *starts], [*starts, None], strict=True)]
     return [rows[0], *(" " * hang + row for row in rows[1:])]
 
 
 def align_pairs(pairs: Sequence[tuple[str, str]], width: int) -> str:
-    """Lays out names with their explanations beside them, or below if space is short. An
-    explanation without a name continues the one before."""
+    """Lays out names with their explanations beside them, or below if space is short or a path does
+    not fit. An explanation without a name continues the one before."""
     names = max((cell_width(name) for name, _ in pairs), default=0)
-    longest = max(
-        (cell_width(word.strip()) for _, what in pairs for word in words(what)), default=0
-    )
-    room = width - names - 4
-    # A path that fits on a line of its own must not be broken.
-    if room < MIN_MEANING_COLUMNS or room < longest <= width - 6:
-        rows = (
-            ([f"  {name}"] if name else []) + [fold(f"      {what}", width)] for name, what in pairs
-        )
-        return "\n".join(line for row in rows for line in row)
-    meanings = (fold(" " * (names + 4) + what, width)[names + 4 :] for _, what in pairs)
-    return "\n".join(
-        f"  {name:<{names}}  {what}" for (name, _), what in zip(pairs, meanings, strict=True)
-    )
+    rows = []
+    for name, what in pairs:
+        longest = max((cell_width(word.strip()) for word in words(what)), default=0)
+        if max(longest, MIN_MEANING_COLUMNS) > width - names - 4:
+            rows += [f"  {name}", fold(f"      {what}", width)][not name :]
+        else:
+            meaning = fold(" " * (names + 4) + what, width)[names + 4 :]
+            rows.append(f"  {name:<{names}}  {meaning}")
+    return "\n".join(rows)
 
 
 def duration(seconds: float) -> str:

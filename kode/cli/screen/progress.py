@@ -126,7 +126,7 @@ class Progress:
             if last.started.name == "shell" and stop == STOP and width >= KEY_COLUMNS:
                 stop = STOP_COMMAND
             more = f" (+{len(others)})" if others else ""
-            room = max(width - len(stop) - len(more) - 12, 10)
+            room = max(width - len(stop) - len(more) - 10, 10)
             what, since = describe_call(last.started, room).text + more, last.since
         return spinner_line(what, now, since, width, stop)
 

@@ -39,11 +39,11 @@ def test_an_unlimited_diff_leaves_nothing_out():
     assert paint_diff(screen(), diff).count("x") == 900 * 50
 
 
-def test_signs_count_only_within_a_hunk():
-    diff = "--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1 @@\n--- a comment\n select\n"
-
+def test_signs_count_within_a_hunk_and_blank_lines_end_context():
+    diff = "--- a/q.sql\n+++ b/q.sql\n@@ -1,4 +1,3 @@\n--- a comment\n select\n \n other\n"
     painted = paint_diff(screen(color=True), diff)
 
+    assert "other" not in painted
     assert "\x1b[1;31m-\x1b[0m \x1b[2m-- a comment\x1b[0m" in painted
     assert "  1 - -- a comment" in paint_diff(screen(), diff, 40)
 
