@@ -81,8 +81,11 @@ def first_run(screen: Screen) -> int | None:
 def _set_up(screen: Screen, welcome: str) -> int | None:
     """Writes what the person chooses. If that is the demo, runs it and returns its status."""
     target = paths.config_file(paths.kode_home())
-    place = f"Your answers are saved in {paths.short_path(target)}; only you can read it."
-    screen.print(f"{welcome}\n{place}\n", "bold", welcome.partition(". ")[0])
+    screen.print(
+        f"{welcome}\nYour answers are saved in {paths.short_path(target)}; only you can read it.\n",
+        "bold",
+        welcome.partition(". ")[0],
+    )
     settings = choose_provider(screen)
     if settings is None:
         from kode.cli.commands import demo
@@ -120,9 +123,8 @@ def _use_local(screen: Screen, row: ProviderRow, reached: "ServerAnswer") -> Set
 def _use_service(screen: Screen, row: ProviderRow) -> Settings:
     settings: Settings = {"provider": row.name}
     if row.needs_key:
-        url = os.environ.get(row.url_variable)
-        if not url and row.url_example:
-            url = _ask_url(screen, row.url_example)
+        example = row.url_example
+        url = os.environ.get(row.url_variable) or (example and _ask_url(screen, example))
         return _ask_key(screen, _with_values(settings, base_url=url))
     variables = ", ".join(filter(None, (row.key_variable, *row.reads)))
     screen.print(
