@@ -342,6 +342,7 @@ WAYS = (
 _FILES = (".json", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".txz")
 """How addresses end that lead to a file instead of a repository."""
 _SCP = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]+")
+_PASSWORD = re.compile(r"://[^/?#]*:[^/?#]+@")
 _OWNER_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)@(.+)")
 
@@ -381,7 +382,7 @@ def parse_source(word: str, cwd: Path) -> BundleSource:
     if listed and not _SCP.fullmatch(word):
         return replace(parse_source(listed[2], cwd), entry=listed[1])
     where, _, ref = word.partition("#")
-    if path.exists() or ("://" in where and urlsplit(where).path.endswith(_FILES)):
+    if path.exists() or ("://" in where and where.partition("?")[0].endswith(_FILES)):
         raise ConfigError(f"{visible(word)} is a file. Fetch and unpack it, and add the folder.")
     return _make_git_source(
         f"https://github.com/{where}" if _OWNER_REPO.fullmatch(where) else where, ref
@@ -441,7 +442,7 @@ def _make_git_source(where: str, ref: str) -> BundleSource:
         raise ConfigError(
             f"{visible(where)!r} names no bundle here. The ways to add one:\n  " + "\n  ".join(WAYS)
         )
-    if redact_secrets(where) != where or urlsplit(where).password:
+    if redact_secrets(where) != where or _PASSWORD.search(where):
         raise ConfigError(
             "The address holds a password or token, which kode would have to keep. Leave it out: "
             "git finds it by a credential helper."

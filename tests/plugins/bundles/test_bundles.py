@@ -261,6 +261,7 @@ def test_an_entry_that_points_outside_is_refused(home, market, name):
         ("git@example.org:a/b.git#v1", ("git@example.org:a/b.git", "v1", "")),
         ("paper@owner/name", ("https://github.com/owner/name", "", "paper")),
         ("paper@https://example.org/a", ("https://example.org/a", "", "paper")),
+        ("https://[", ("https://[", "", "")),  # git says what is wrong with it
     ],
 )
 def test_a_word_names_a_source(tmp_path, word, source):
@@ -275,6 +276,7 @@ def test_a_word_names_a_source(tmp_path, word, source):
         ("./a.zip", "add the folder"),
         ("https://example.org/a.tar.gz", "add the folder"),
         ("x@https://e.org/m.json", "add the folder"),
+        ("ssh://:hunter2@[::1/a", "password"),
     ],
 )
 def test_a_password_and_an_archive_are_refused(tmp_path, word, why):
