@@ -19,11 +19,9 @@ MAX_CHARS = 16_000
 """The most characters of a command's output that are shown whole. Longer output is cut to 3/4 of
 this: to cut a little would cost a call that reads the rest, and save next to nothing."""
 
-MAX_FILE_CHARS = 100_000_000
-"""The file's limit: a command that never stops printing must not fill the disk."""
+MAX_FILE_CHARS = 100_000_000  # a command that never stops printing must not fill the disk
 
-_MAX_ERROR_LINES = 8
-"""The number of such lines that are kept from the start, and again from the end."""
+_MAX_ERROR_LINES = 8  # kept from the start, and again from the end
 _MAX_ERROR_LINE_CHARS = 200  # two lines
 _LOOKS_LIKE_ERROR = re.compile(
     r"(?i:(?<![\w-])(?:error|fatal|panic(?:ked)?|exception|traceback|fail(?:ed|ure)"

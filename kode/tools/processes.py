@@ -304,10 +304,8 @@ class ProcessTree:
             self.wrapped.settle()
 
 
-MAX_OUTPUT_BYTES = 256 * 1024
-"""Limit of each stream; the middle is dropped."""
-READ_BYTES = 65_536
-"""The capacity of a pipe on Linux, see pipe(7)."""
+MAX_OUTPUT_BYTES = 256 * 1024  # of each stream; the middle of a longer one is dropped
+READ_BYTES = 65_536  # the capacity of a pipe on Linux, see pipe(7)
 
 
 class ProgramRun(Value):

@@ -35,11 +35,9 @@ MAX_COUNTED = 10_000  # hits; more are not searched for
 MAX_LINE_CHARS = 300  # longer lines are minified or data
 MAX_CHARS = 30_000  # 8,000 tokens
 MAX_AROUND = 500  # about as many lines as `MAX_CHARS` takes
-MAX_KEPT_LINES = 2_000
-"""The most lines kept of one file: its first hits, and the lines around them."""
+MAX_KEPT_LINES = 2_000  # of one file: its first hits, and the lines around them
 MAX_FILES = 1_000  # about as many as `MAX_CHARS` takes
-MAX_FOLDERS = 150
-"""Lines of an overview, which stands for a list that is too long."""
+MAX_FOLDERS = 150  # lines of an overview, which stands for a list that is too long
 MAX_DEPTH = 5  # the deepest level of the folders in an overview
 
 

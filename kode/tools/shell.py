@@ -30,8 +30,7 @@ MAX_TIMEOUT_S = 600  # as Claude Code's
 SETTLES_IN_S = 1.0
 """How long a command that starts in the background may take for its first output, or to fail."""
 EMIT_EVERY_S = 0.1  # ten changes a second can be read
-MAX_EVENT_CHARS = 4_000
-"""A watcher gets only the end of longer bursts."""
+MAX_EVENT_CHARS = 4_000  # a watcher gets only the end of longer bursts
 
 _ADDED = {
     # Nobody is there to page, to answer or to see colours.
