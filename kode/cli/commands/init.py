@@ -213,7 +213,7 @@ def _ask(
             raise _Quit("Nothing was set up. Run `kode init` when ready, or try `kode demo`.")
         if (result := use(answer.strip())) is not None:
             return result
-        question = f"{hint}, or q to quit: "
+        screen.print(f"{hint}, or q to quit.", "warning")
 
 
 def _write_config(screen: Screen, target: Path, settings: Settings) -> None:
