@@ -210,7 +210,7 @@ class ProcessTree:
         """Starts the program in a session of its own; if kode is killed, the watch ends all of the
         tree. Raises: OSError."""
         argv, options = self._prepare(argv, environment, options)
-        self.program = subprocess.Popen(argv, **options)
+        self.program = subprocess.Popen(argv, start_new_session=True, **options)
         self._group = self.program.pid
         WATCH.add(self.mark, self._group)
         return self.program
@@ -220,7 +220,7 @@ class ProcessTree:
     ) -> asyncio.subprocess.Process:
         """As `start`, with pipes that asyncio reads and writes. Its caller waits for its end."""
         argv, options = self._prepare(argv, environment, options)
-        process = await start_program(*argv, **options)
+        process = await start_program(*argv, start_new_session=True, **options)
         self._group = process.pid
         WATCH.add(self.mark, self._group)
         return process
@@ -231,8 +231,7 @@ class ProcessTree:
         if self.wrapped is not None:
             argv, options["pass_fds"] = self.wrapped.argv, self.wrapped.descriptors
         WATCH.add(self.mark)
-        variables = {**environment, **mark_environment(self.mark)}
-        return argv, {**options, "env": variables, "start_new_session": True}
+        return argv, {**options, "env": {**environment, **mark_environment(self.mark)}}
 
     async def wait(
         self, limit_s: float | None = None, wake: asyncio.Event | None = None
@@ -245,7 +244,8 @@ class ProcessTree:
             loop.add_reader(end := _open_end(self.program), wake.set)
             try:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(wake.wait(), limit_s)
+                    async with asyncio.timeout(limit_s):
+                        await wake.wait()
             finally:
                 loop.remove_reader(end)
                 os.close(end)
