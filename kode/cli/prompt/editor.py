@@ -168,9 +168,9 @@ class _Application(Application[None]):
     def _on_resize(self) -> None:
         renderer, columns = self.renderer, self.output.get_size().columns
         screen, cursor = renderer.last_rendered_screen, renderer._cursor_pos
-        is_styled: Mapping[str, bool] = renderer._style_string_has_style or {}
-        self.resized_at = time.monotonic()
-        if screen is not None and any(map(os.environ.get, _REWRAPS)):
+        is_styled, self.resized_at = renderer._style_string_has_style, time.monotonic()
+        rewraps = any(map(os.environ.get, _REWRAPS))
+        if screen is not None and is_styled is not None and rewraps:
             rows = (screen.data_buffer[y].items() for y in range(cursor.y))
             used = ([x for x, it in row if it.char != " " or is_styled[it.style]] for row in rows)
             above = sum(max(places, default=0) // columns + 1 for places in used)
