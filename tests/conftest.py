@@ -16,7 +16,6 @@ from pathlib import Path
 import certifi
 import pytest
 from hypothesis import settings
-from pytest_socket import socket_allow_hosts
 
 from kode import credentials
 from kode.events import Event
@@ -55,8 +54,13 @@ SLOW = (
 )
 """Where the tests start processes, nearly all of them."""
 
+OF_A_PERSON = ("KODE_", "OPENAI_", "ANTHROPIC_", "AWS_", "AZURE_", "CLOUD_ML_")
+"""What variables begin with that set up kode and its providers."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    for name in [name for name in os.environ if name.startswith(OF_A_PERSON)]:
+        del os.environ[name]
     # Collecting makes objects that live to the end; looking at all of them again and again for
     # garbage is a fifth of its time.
     gc.disable()
@@ -148,9 +152,6 @@ def isolated(
     one_authority: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in list(os.environ):
-        if name.startswith(("KODE_", "OPENAI_", "ANTHROPIC_", "AWS_", "AZURE_", "CLOUD_ML_")):
-            monkeypatch.delenv(name)
     monkeypatch.setattr(credentials, "_KEYS", {})
     credentials.redact.cache_clear()
     monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
@@ -161,12 +162,8 @@ def isolated(
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     if not str(request.path).startswith(PROBED):
         monkeypatch.setattr(trial, "find_fault", _find_fault_once)
-    hosts = ["127.0.0.1", "::1", "localhost"]
-    socket_allow_hosts(hosts, allow_unix_socket=True, resolution_cache=_addresses)
 
 
-_addresses: dict[str, set[str]] = {}
-"""Host → its addresses: to look them up for each test takes longer than many tests."""
 _without_faults: set[Kind] = set()
 _find_fault = trial.find_fault
 
