@@ -74,6 +74,9 @@ def server(local: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     """A server that any name leads to, and that may be visited."""
     monkeypatch.setattr(fetch_url, "explain_refusal", lambda address: "")
     monkeypatch.setattr(fetch_url, "resolve_host", here)
+    # To read all authorities of this machine takes longer than a test.
+    trusting_none = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    monkeypatch.setattr(httpx2, "AsyncClient", partial(httpx2.AsyncClient, verify=trusting_none))
     return local
 
 
