@@ -245,7 +245,7 @@ def check_sandbox(case: Case) -> Finding:
         support = Sandbox(place=place, grants=Grants(network=config.sandbox.network)).support()
     except SandboxUnknownError as error:
         return optional(str(error))
-    further = f"install bubblewrap for the rest ({support.why})"
+    further = f"bubblewrap, where it works, gives the rest ({support.why})"
     cannot_write = "commands cannot write in the project"
     outcomes = {
         "layered": ok("bubblewrap, with a copy of the project to write in"),
