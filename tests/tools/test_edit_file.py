@@ -92,7 +92,6 @@ ONE = {"old_text": "one", "new_text": "two"}
     [
         (b"one", {**ONE, "edits": [ONE]}, "not both"),
         (b"one", {"old_text": "one"}, "needs old_text and new_text"),
-        (b"one", {"edits": []}, "needs old_text and new_text"),
         (b"one", {"edits": [{**ONE, "old": "x"}]}, r"there is no parameter `edits\.0\.old`"),
         (b"one", {**ONE, "old_text": ""}, r"old_text is empty.*write_file"),
         (b"one", {**ONE, "new_text": "one"}, "are the same"),

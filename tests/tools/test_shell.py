@@ -258,6 +258,7 @@ async def test_a_shell_needs_neither_bash_nor_variables(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: path != "/bin/bash")
+    monkeypatch.delattr(os, "pidfd_open", raising=False)  # macOS has neither
     bare = dataclasses.replace(context, place=dataclasses.replace(context.place, environment={}))
 
     assert (await shell.run(bare, {"command": "echo $0"})).text == "/bin/sh"
