@@ -106,8 +106,7 @@ def record_changes(contents: Contents, step: Step) -> None:
     before: dict[str, Seen] = {}
     for then in step.surveys:
         now = Survey(root=then.root, is_git=then.is_git, unvisited=then.unvisited)
-        _survey_by_walking(now)
-        if then.is_whole and now.is_whole:
+        if then.is_whole and _survey_by_walking(now):
             before |= _compare_names(then.names, now.names)
         else:
             step.problem = step.problem or f"{now.root} holds too many files"
@@ -129,7 +128,7 @@ def survey_tree(root: Path) -> Survey:
     if os.path.lexists(root / ".git"):
         with contextlib.suppress(GitError):
             _survey_by_git(tree, "--untracked-files=all", "--ignored=matching")
-    _survey_by_walking(tree)
+    tree.is_whole = _survey_by_walking(tree)
     if not tree.is_git:
         tree.files = {path for path, mode in tree.names.items() if mode is None}
     return tree
@@ -154,14 +153,13 @@ def _survey_by_git(tree: Survey, *words: str) -> None:
     tree.is_git = True
 
 
-def _survey_by_walking(tree: Survey) -> None:
-    """Notes every path in the tree outside `unvisited`, and whether a limit ended the walk."""
+def _survey_by_walking(tree: Survey) -> bool:
+    """Notes every path in the tree outside `unvisited`; returns False if a limit ended the walk."""
     waiting, ends_at = [str(tree.root)], time.monotonic() + WALK_S
     while waiting:
         is_full = not tree.is_git and len(tree.names) > MAX_FILES
         if is_full or time.monotonic() > ends_at:
-            tree.is_whole = False
-            return
+            return False
         folder = waiting.pop()
         with contextlib.suppress(OSError):
             with os.scandir(folder) as scan:
@@ -176,6 +174,7 @@ def _survey_by_walking(tree: Survey) -> None:
                     mode = entry.stat(follow_symlinks=False).st_mode
                     tree.names[entry.path] = stat.S_IMODE(mode)
                     waiting.append(entry.path)
+    return True
 
 
 def _find_written(step: Step, path: str) -> list[str]:
