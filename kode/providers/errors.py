@@ -286,8 +286,10 @@ def status_error(
         is_of_replies = means in ("signatures", "thoughts")
         return refuse(text, kind=ThinkingRefused if is_of_replies else RefusedError)
     if means == "no_route":
-        text = f"{url} has no server for this request to {model}{ending} Choose another model with"
-        return refuse(f"{text} /model, or change what your account there allows.")
+        text = f"{url} has no server for this request to {model}{ending}"
+        return refuse(
+            f"{text} Choose another model with /model, or change what your account there allows."
+        )
     if status == 413 or means == "overflow":
         text = f"Context too long for {model}{ending} Start over with less"
         window = _find_window(body, message)
