@@ -184,8 +184,8 @@ def _open_end(program: "subprocess.Popen[bytes]") -> int:
     try:
         return os.pidfd_open(program.pid)
     except (AttributeError, OSError):  # macOS and gVisor have none: a thread waits
-        end, held = os.pipe()
-        ThreadPoolExecutor(1).submit(program.wait).add_done_callback(lambda _: os.close(held))
+        end, writer = os.pipe()
+        ThreadPoolExecutor(1).submit(program.wait).add_done_callback(lambda _: os.close(writer))
         return end
 
 
