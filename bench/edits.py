@@ -149,11 +149,6 @@ def _recall_lines(case: Case, lines: Sequence[str], first: int) -> list[str]:
     return written
 
 
-def _dedent(lines: Sequence[str]) -> list[str]:
-    indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
-    return [line[min(indents, default=0) :] for line in lines]
-
-
 def _quote_edit(case: Case, place: Place, around: int) -> tuple[list[str], list[str]]:
     """The lines that are there, and those that are to be."""
     before = case.lines[place.start - around : place.start]

@@ -65,7 +65,7 @@ def parts(body: bytes) -> dict[str, int]:
     contents = {
         "system": system or request.get("system") or request["instructions"],
         **{_name(tool): tool for tool in request["tools"]},
-        "user": [one for one in messages if one["role"] == "user"],
+        "user": [message for message in messages if message["role"] == "user"],
     }
     return {
         "total": round(len(body) / BYTES_PER_TOKEN),
