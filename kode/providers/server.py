@@ -17,13 +17,13 @@ answers nonsense, the table of `models` is used.
 
 import asyncio
 import contextlib
-import functools
 import importlib
 import ipaddress
 import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -58,7 +58,7 @@ Facts = dict[str, Any]
 """Fields of `ModelInfo` with their values."""
 
 
-@functools.cache
+@cache
 def is_near(url: str) -> bool:
     """Whether a server is on this machine or in its own network, where people run such servers."""
     host = host_of(url)
@@ -174,7 +174,7 @@ async def ask_facts(
     return {}
 
 
-@functools.cache
+@cache
 def tls_context(is_encrypted: bool) -> "ssl.SSLContext":
     """A TLS context with the trusted certificates, read once: one per client would take most of a
     conversation's memory, and reading them blocks the event loop and takes a tenth of the time to a
@@ -363,12 +363,10 @@ async def _list_server_models(choice: ProviderChoice, timeout_s: float) -> Serve
     if not url:
         detail = "its SDK finds the address; kode cannot ask it for a list"
         return ServerAnswer(url=row.shown, state="odd", detail=detail)
-    answer = functools.partial(ServerAnswer, url=url)
+    answer = partial(ServerAnswer, url=url)
     address = f"{url.rstrip('/')}{row.models_path}"
     try:
-        ask = functools.partial(
-            _fetch_answer, row, key=choice.api_key or "", headers=choice.headers
-        )
+        ask = partial(_fetch_answer, row, key=choice.api_key or "", headers=choice.headers)
         async with asyncio.timeout(timeout_s):
             status, body = await ask(address)
             if status == 200 and is_near(url):
