@@ -89,9 +89,8 @@ class Pending:
     def progress(self, session: str) -> SessionProgress:
         """Returns the stored progress; a missing or damaged file counts as no progress."""
         with suppress(OSError, ValueError):
-            progress: SessionProgress = validator(SessionProgress).validate_json(
-                self._file(session).read_bytes()
-            )
+            text = self._file(session).read_bytes()
+            progress: SessionProgress = validator(SessionProgress).validate_json(text)
             return progress
         return SessionProgress()
 

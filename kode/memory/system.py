@@ -275,6 +275,7 @@ class Guarded(MemorySystem):
     after_turn = _guard(_Hooks.after_turn, 1.0, NoneType, "note this turn", "Noting this turn")
     before_drop = _guard(_Hooks.before_drop, 30.0, _NOT_DONE, "save what goes", "Saving memory")
     maintain = _guard(_Hooks.maintain, 600.0, NoneType, "tidy up")
+    search = _guard(_Hooks.search, 30.0, list, "be searched")
     snapshot = _guard(_Hooks.snapshot, 2.0, tuple, "be copied for a subagent")
     close = _guard(_Hooks.close, 15.0, NoneType, "finish its work in time", "Saving memory")
 

@@ -286,6 +286,14 @@ def test_only_faults_in_a_row_take_a_systems_tools_away():
         assert guarded.tools() == tuple(answer)
 
 
+async def test_a_guarded_memory_is_searched(name, tmp_path):
+    await add(name, tmp_path, "Likes tea")
+    memory = make(name)
+    await memory.open(context(tmp_path), {})
+    assert ("Likes tea" in await memory_command(memory, ["search", "tea"])) is (name in TARGETS)
+    await memory.close(1.0)
+
+
 async def test_a_cancelled_drop_is_passed_on_and_memory_opens_again(name, tmp_path):
     asked = asyncio.Event()
 
