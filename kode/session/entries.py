@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 
@@ -97,7 +97,7 @@ class SystemEntry(Entry):
     """Id of the compaction that made it; undoing that restores the previous `SystemEntry`."""
     type: Literal["system"] = "system"
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The system prompt."""
         return "\n\n".join(self.sections.values())

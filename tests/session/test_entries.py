@@ -93,6 +93,14 @@ def test_lines_of_an_earlier_version_are_read() -> None:
     assert (before.role, before.of, before.parts) == ("user", "m1", (Text(text="Today."),))
 
 
+def test_a_system_prompt_that_was_sent_is_written_once() -> None:
+    begun = SystemEntry(sections={"kode": "One.", "memory": "Two."})
+    line = encode_line(begun)
+    assert begun.text == "One.\n\nTwo."
+
+    assert encode_line(begun) == line
+
+
 def test_half_a_character_is_written_as_a_question_mark() -> None:
     message = Message(role="user", parts=(Text(text="a\ud800b"),))
 
