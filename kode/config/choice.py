@@ -197,8 +197,9 @@ def switch_provider(
     part = config.part(current)
     url, key = config.base_url or part.base_url, config.api_key or part.api_key
     providers = {**config.providers, current: replace(part, base_url=url, api_key=key)}
-    config = replace(config, provider=provider, model=model, providers=providers)
-    return replace(config, base_url=None, api_key=None)
+    return replace(
+        config, provider=provider, model=model, providers=providers, base_url=None, api_key=None
+    )
 
 
 def choose_small_model(
