@@ -345,12 +345,11 @@ def _parse(cls: Any, values: Mapping[str, Any], layer: Layer, above: Keys = ()) 
     read = (
         partial(validator(cls).validate_json, extra="forbid") if is_own else cls.model_validate_json
     )
-    names = flatten(cls()) if is_own else cls.model_fields
     try:
         # As JSON and strictly: "yes" is not a boolean, "90" and true are not numbers.
         return read(json.dumps(values), strict=True)
     except ValidationError as error:
-        faults = {}
+        faults, names = {}, flatten(cls()) if is_own else cls.model_fields
         for fault in error.errors():
             steps = tuple(str(step) for step in fault["loc"] if step != "[key]")
             faults[_make_setting((*above, *steps), layer)] = _explain(names, above, steps, fault)
