@@ -217,16 +217,16 @@ def add_commands(parser: argparse.ArgumentParser, argv: Sequence[str], system: s
     """Adds to `parser` the command that `argv` begins with; if that is none of kode's own, all
     commands of a system ("" for any), with those of plug-ins."""
     group = parser.add_subparsers(dest="command", metavar="COMMAND")
-    own = [command for command in COMMANDS if command.is_of(system)]
-    named = [command for command in own if command.name in argv[:1]]
-    for command in named or own:
+    commands = [command for command in COMMANDS if command.is_of(system)]
+    matching = [command for command in commands if command.name in argv[:1]]
+    for command in matching or commands:
         subparser = group.add_parser(command.name, help=command.help)
         if command.name == "add":
             _add_target_arguments(subparser, system)
         _add_arguments(subparser, command.arguments)
         if command.one_of:  # an empty group has no help
             _add_arguments(subparser.add_mutually_exclusive_group(), command.one_of)
-    for name, about in installed.subcommands("memory", system).items() if not named else ():
+    for name, about in installed.subcommands("memory", system).items() if not matching else ():
         group.add_parser(name, help=about).add_argument("rest", nargs="*")
 
 
