@@ -158,7 +158,7 @@ class PluginHost:
         return None
 
     def wrap_run(self, conversation: "Conversation", run: "RunTurn") -> "RunTurn":
-        """Wraps `run` in what plug-ins do around a turn, once resumed or after a command of one."""
+        """Wraps `run` in what plug-ins do around a turn."""
         for opened in self.opened:
             if around := opened.plugin.around_turn:
                 call = partial(installed.call_part, opened.plugin, around, opened, conversation)

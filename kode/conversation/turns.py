@@ -36,7 +36,7 @@ from kode.plain_text import fence_text
 from kode.prompts import template
 from kode.providers.provider import HttpProvider
 from kode.session.entries import NoteEntry, PlanEntry
-from kode.session.plan import Plan, plan_in, steps_of, without_ticks
+from kode.session.plan import plan_in, steps_of, without_ticks
 from kode.session.provenance import Provenance
 from kode.tool import Interceptor
 from kode.values import replace
@@ -297,7 +297,7 @@ async def _expand_command(
 def _describe_mode(conversation: "Conversation") -> tuple[Text, ...]:
     """What the model must know about the mode; records a changed plan. Raises: StorageError."""
     session, agent = conversation.context.session, conversation.agent
-    plan, known = Plan(agent.place.plan).text, session.plan
+    plan, known = conversation.plan.text, session.plan
     if plan != known and without_ticks(plan) != without_ticks(known):
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
         note = edited if plan.strip() else "[The person dropped the plan.]"

@@ -217,9 +217,7 @@ async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
     progress.actions = [*map(partial(_check_action, run.agent), progress.actions)]
     if not WORK.isdisjoint(map(attrgetter("effect"), progress.actions)):
         progress.effects = set(map(_effect_of, progress.actions))
-    commands = list[AllowedCommand]()
-    for action in progress.actions:
-        commands.append(await _judge_action(run, action, progress))
+    commands = [await _judge_action(run, action, progress) for action in progress.actions]
     progress.actions = [*map(attrgetter("action"), commands)]
     for command in commands if len(commands) > 1 else ():
         if preview := command.action.tool.preview:  # either all can be done, or none is

@@ -46,7 +46,6 @@ from kode.memory.contract import Turn
 from kode.messages import (
     Image,
     Message,
-    ServerItem,
     Text,
     Usage,
     calls_of,
@@ -296,8 +295,7 @@ async def _ask_step(run: Run) -> Message:
                 _record_partial(run, "".join(streamed))
                 raise
     usage, session, seconds = message.usage or Usage(), context.session, time.monotonic() - asked_at
-    if ServerItem in map(type, message.parts):
-        mark_search(session, message)
+    mark_search(session, message)
     cost, before = cost_usd(agent.provider.info, usage), run.cost_usd
     session.append_message(message, cost)
     run.usage += usage
