@@ -104,7 +104,8 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     if agent.small and (beginning is None or "memory" not in beginning.sections):
         # In the system prompt, memory would precede the tools, which distract a weak model.
         now = {"memory": memory} if memory else {}
-        memory, section = "", "".join(it.text for it in missing_sections(session, "memory", now))
+        missing = {it.section_name: it.text for it in missing_sections(session, "memory", now)}
+        memory, section = "", missing.get("memory", "")  # what was recalled is no section
     first = "\n\n".join(filter(None, (section, injection.first_user)))
     name = "memory" if section else "recall" if agent.small else ""
     pending = Text(text=first, source="memory", section_name=name)
