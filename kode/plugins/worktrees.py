@@ -213,19 +213,22 @@ def merge_worktree(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
     return files
 
 
-def is_gone(tree: Worktree) -> bool:
+def _is_gone(tree: Worktree) -> bool:
     """Whether neither the worktree nor its branch exist any more: somebody removed both, or the
-    whole project. Raises: GitError."""
+    whole repository. Raises: GitError."""
     project, branches = Path(tree.project), ["for-each-ref", f"refs/heads/{tree.branch}"]
-    return not (Path(tree.root).exists() or (project.is_dir() and run_git(project, branches)))
+    is_there = Path(tree.root).exists() or (find_repository(project) and run_git(project, branches))
+    return not is_there
 
 
 def drop_worktree(tree: Worktree, id: str, title: str, session: str) -> str:
     """Commits the worktree's changes and removes it with its branch. Returns the ref that keeps the
     commits, named by an `id` that was never used before, as a branch's name may be; ignored files
-    are lost. Raises: UserError."""
+    are lost. Returns "" if somebody removed both already. Raises: UserError."""
     ref = f"{DROPPED}/{id}"
     try:
+        if _is_gone(tree):
+            return ""
         tip = _commit_uncommitted(tree, title, session)
         run_git(Path(tree.project), ["update-ref", ref, tip])
     except GitError as error:

@@ -294,14 +294,13 @@ def _merge_or_drop(session: Background, *, merge: bool) -> str:
     if merge:
         files = worktrees.merge_worktree(tree, session.spec.title, session.session_id)
         line = f"Merged {tree.branch}: {', '.join(files) or 'no file differs'}."
-    elif worktrees.is_gone(tree):
-        line = f"{tree.branch} and its worktree were removed already, so nothing is kept of them."
-    else:
-        ref = worktrees.drop_worktree(tree, id, session.spec.title, session.session_id)
+    elif ref := worktrees.drop_worktree(tree, id, session.spec.title, session.session_id):
         line = (
             f"Dropped. `git branch {tree.branch} {ref}` in {tree.project} brings it back, without "
             "the files that git ignores."
         )
+    else:
+        line = f"{tree.branch} and its worktree were removed already, so nothing is kept of them."
     settled = {"settled": "merged" if merge else "dropped", "doing": "ended"}
     places.write_state(session.folder, session.state.model_copy(update=settled))
     return line

@@ -66,28 +66,28 @@ def test_two_worktrees_of_one_name_are_both_kept_when_dropped(project):
     assert {git(project, "show", f"{ref}:b.txt") for ref in refs} == {"first", "second"}
 
 
-def test_a_worktree_removed_by_hand_can_be_dropped(project, capsys):
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_a_worktree_removed_by_hand_can_be_dropped(project, capsys, is_repository):
     with wrap_by_plugins(arguments := flags(project, "login"), None):
         root = working_directory(arguments)
         (root / "b.txt").write_text("two\n")
     git(project, "worktree", "remove", "--force", str(root))
     git(project, "branch", "-D", "kode/login")
+    if not is_repository:
+        (project / ".git").rename(project / "git")
 
     assert ps(["--done", "--drop", "login"]) == 0
-    capsys.readouterr()
     assert ps(["--done"]) == 0
 
-    out = capsys.readouterr().out
-    assert "dropped" in out
+    assert "dropped" in (out := capsys.readouterr().out)
     assert "--drop" not in out
 
 
 def test_a_name_of_a_worktree_is_a_word(project):
     for name in ("2026", "a/b", "-x", ""):
+        arguments = Namespace(**vars(flags(project)) | {"worktree": name or "."})
         with pytest.raises(ConfigError, match="--worktree"):
-            with wrap_by_plugins(
-                Namespace(**vars(flags(project)) | {"worktree": name or "."}), None
-            ):
+            with wrap_by_plugins(arguments, None):
                 pass
     with pytest.raises(ConfigError, match="begins another session"):
         with wrap_by_plugins(flags(project), "20260101-000000-abcdef"):
