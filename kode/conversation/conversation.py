@@ -325,15 +325,15 @@ class Conversation:
         if isinstance(provider, HttpProvider):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(provider.learn(self.settings.emit), self.config.timeout_s)
-        self.waited_s = time.monotonic() - began
-        if self.settings.loaded.config.web_search:
+        self.waited_s, provider = time.monotonic() - began, self.agent.provider
+        if self.config.web_search:
             self.agent = replace(self.agent, search=assembly.can_search_web(self.config, provider))
-        if self.settings.loaded.config.web_search and not self.agent.search:
-            self.say_once(
-                f"`web_search` is on, but {provider.name} does not search the web for "
-                f"{provider.model}. `kode mcp add` adds an MCP server that searches; "
-                "docs/models.md names the models that do."
-            )
+            if not self.agent.search:
+                self.say_once(
+                    f"`web_search` is on, but {provider.name} does not search the web for "
+                    f"{provider.model}. `kode mcp add` adds an MCP server that searches; "
+                    "docs/models.md names the models that do."
+                )
 
     def use_model(self, model: str, provider: str | None = None) -> None:
         """`/model`: sends the next request to this model of the named provider, or of the provider
