@@ -108,6 +108,7 @@ def _move(editor: Editor, event: KeyPressEvent) -> None:
     if key == Keys.BackTab and menu.back_tab and not menu.writing:
         editor.answer(menu.back_tab)
     elif key == Keys.ControlI and menu.takes_words:
+        menu.go_back()
         menu.writing = True
     else:
         menu.move(editor.buffer.text, -1 if key in (Keys.Up, Keys.BackTab) else 1)

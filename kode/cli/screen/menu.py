@@ -88,9 +88,8 @@ class Menu:
 
     def go_back(self) -> None:
         """Goes back to the choices from writing words, or from a list that a key has opened."""
-        keys = [choice.key for choice in self.choices]
         if self.opened:
-            self.selected = keys.index(self.opened)
+            self.selected = [choice.key for choice in self.choices].index(self.opened)
         self.writing, self.opened = False, ""
 
     def _by_word(self) -> dict[str, Choice]:

@@ -14,7 +14,7 @@ from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.keys import make_bindings
 from kode.cli.prompt.slash import switch_vi
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.menu import Choice, Menu
+from kode.cli.screen.menu import WRITING, Choice, Menu
 from kode.cli.screen.render import Renderer
 from tests.cli.terminals import make_screen
 
@@ -108,12 +108,12 @@ async def test_words_of_a_withdrawn_question_stay_in_the_prompt() -> None:
     async with prompt() as (editor, keys):
         withdrawn = asyncio.ensure_future(editor.read_answer("answer: ", question()))
         await asyncio.sleep(0)
-        keys.send_text("\tnot there")
+        keys.send_text("a\tnot there")
         while editor.buffer.text != "not there":
             await asyncio.sleep(0)
+        assert WRITING in "".join(editor.menu.lines(editor.state.screen.paint, "", 80, 10))
         withdrawn.cancel()
         await asyncio.gather(withdrawn, return_exceptions=True)
-
         assert editor.buffer.text == "not there"
 
 
