@@ -101,7 +101,7 @@ async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None] 
         drawn.set()
         state.leave()
 
-    state.screen.flush()
+    state.screen.clear_line()
     state.screen.editor = editor
     drawing = asyncio.ensure_future(editor.run(drawn.set))
     drawing.add_done_callback(leave)
