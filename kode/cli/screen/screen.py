@@ -198,14 +198,15 @@ class Screen:
         """The number of usable columns; at least 10."""
         return max(self.columns(), 10)
 
+    @property
+    def styles(self) -> dict[str, str]:
+        """The styles of the theme; bands and other shades need colours."""
+        return THEMES[self.theme if self.color else "none"]
+
     def paint(self, style: str, text: str) -> str:
         """Returns `text` in one of `STYLES`, as far as the screen can show it. Each line sets and
         ends the style, so that a pager or a cut leaves none open."""
-        looks = (
-            THEMES[self.theme if self.color else "none"].get(style, "")
-            if self.rich_terminal
-            else ""
-        )
+        looks = self.styles.get(style, "") if self.rich_terminal else ""
         if not (start := _style_sequence(looks, self.color and self.theme != "none")):
             return text
         fill = FILL if self.color and " on " in looks else ""
@@ -328,12 +329,11 @@ class Screen:
             from rich.console import Console
             from rich.theme import Theme
 
-            styles = THEMES[self.theme if self.color else "none"]
             looks = {f"markdown.{name}": look for name, look in _MARKDOWN.items()}
-            looks["markdown.code"] = styles["accent"]
+            looks["markdown.code"] = self.styles["accent"]
             self._console = Console(
                 file=self.stream,
-                theme=Theme(looks | styles),
+                theme=Theme(looks | self.styles),
                 force_terminal=self.rich_terminal,
                 color_system="256" if self.rich_terminal else None,
                 no_color=not self.color or self.theme == "none",
