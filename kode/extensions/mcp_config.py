@@ -29,7 +29,6 @@ LOGIN_TIMEOUT_S = 300.0
 CALL_TIMEOUT_S = 300
 """Default time limit for a server to start, for a person to log in, and for an answer to a call."""
 
-ADDRESS = re.compile(r"https?://|\$\{")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_)){0,39}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 

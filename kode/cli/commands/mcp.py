@@ -259,7 +259,8 @@ def _split_command_line(argv: Sequence[str], parser: Parser) -> tuple[list[str],
         if word == "--":
             return words, rest
         if not word.startswith("-"):
-            if is_named and not _is_document(word) and not mcp_config.ADDRESS.match(word):
+            is_address = word.startswith(("http://", "https://", "${"))
+            if is_named and not (is_address or _is_document(word)):
                 return words, [word, *rest]
             is_named = True
         words.append(word)
