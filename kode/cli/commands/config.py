@@ -69,9 +69,12 @@ def _set_key(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     key, value = arguments.key, arguments.value
     with contextlib.suppress(ValueError):
         value = json.loads(value)
-    if key in RULE_KEYS and isinstance(value, list):
-        for fault in _find_wrong_rules(key, value, "kode config set"):
-            raise ConfigError(fault)
+    if (
+        key in RULE_KEYS
+        and isinstance(value, list)
+        and (fault := next(_find_wrong_rules(key, value, "kode config set"), None))
+    ):
+        raise ConfigError(fault)
     try:
         path = store_value(key, value, "kode config set")
     except Faults:

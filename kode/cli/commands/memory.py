@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
         each.add_argument("--memory", metavar="SYSTEM", help="use this system instead")
         each.add_argument("--cwd", metavar="DIR", help="use this project's memory")
     flags, rest = of_all.parse_known_args(list(argv))
-    is_own = bool({command.name for command in COMMANDS} & {*rest[:1]})
+    is_own = any(command.name in rest[:1] for command in COMMANDS)
     if not is_own and (of_plugin := installed.find_command("memory", *rest[:1])) is not None:
         return of_plugin([*rest[1:], *(("--cwd", flags.cwd) if flags.cwd else ())])
     loaded = None

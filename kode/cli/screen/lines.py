@@ -127,8 +127,8 @@ def find_breaks(line: str, width: int, *, hang: int = 0, cut_words: bool = True)
             used = hang
         while cut_words and used + most_columns(line[begin:end]) > width:
             # A row of its own takes at least one letter.
-            piece = cut_to_width(line[begin : end - 1], width - used) or line[begin] * (
-                used <= hang
+            piece = cut_to_width(line[begin : end - 1], width - used) or (
+                line[begin] if used <= hang else ""
             )
             slash = piece.rfind("/") + 1
             begin += slash if slash > len(piece) // 2 else len(piece)
@@ -157,7 +157,7 @@ def align_pairs(pairs: Sequence[tuple[str, str]], width: int) -> str:
     for name, what in pairs:
         longest = max((cell_width(word.strip()) for word in words(what)), default=0)
         if max(longest, MIN_MEANING_COLUMNS) > width - names - 4:
-            rows += [f"  {name}", fold(f"      {what}", width)][not name :]
+            rows += [*([f"  {name}"] if name else []), fold(f"      {what}", width)]
         else:
             meaning = fold(" " * (names + 4) + what, width)[names + 4 :]
             rows.append(f"  {name:<{names}}  {meaning}")
