@@ -575,7 +575,7 @@ class Editor:
     async def _animate_spinner(self) -> None:
         for frame in itertools.count():
             await asyncio.sleep(SPIN_S)
-            # Prints also what was queued while another program had the terminal.
+            # Prints also what was queued while another program had the terminal, or it was resized.
             self.state.screen.flush()
             still = self.asking and frame % 10  # one a second: a question may wait for hours
             if self.state.is_busy and self.state.screen.watched and not still:
