@@ -61,8 +61,7 @@ def main(argv: Sequence[str]) -> int:
             "`kode init` asks questions, and there is no terminal to ask at. Set your service's "
             "variable instead, like OPENAI_API_KEY: docs/models.md lists the services."
         )
-    about = "Sets up a model, and tests it with one free request."
-    code = _set_up(open_screen(), about)
+    code = _set_up(open_screen(), "Sets up a model, and tests it with one free request.")
     if code is None:
         say("Run `kode` in your project. `kode doctor` checks everything else.")
     return code or EXIT_OK
