@@ -73,8 +73,9 @@ async def run_conversation_turn(
     session, plugins = conversation.context.session, conversation.plugins
     text = text if session.pending is None else join_prompts(text_of(session.pending), text)
     typed = text if typed is None else typed
-    begin = partial(_run_message, conversation, list(attachments), steering, Evidence())
-    run: RunTurn = partial(begin, typed=typed)
+    run: RunTurn = partial(
+        _run_message, conversation, list(attachments), steering, Evidence(), typed=typed
+    )
     try:
         session.record_prompt(text, typed)
         await _get_ready(conversation, text)

@@ -195,9 +195,10 @@ def _record_text(
 
 async def _run_steps(run: Run) -> None:
     trouble, in_a_row, was_silent = "", 0, False
-    await drop_for_memory(run.agent, run.context, run.emit)
     while True:
         _check_limits(run)
+        if not run.steps:
+            await drop_for_memory(run.agent, run.context, run.emit)
         message = await _ask_step(run)
         calls, before = calls_of(message), trouble
         is_answer = message.stop not in _UNUSABLE or (message.stop == "length" and not calls)

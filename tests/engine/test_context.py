@@ -123,6 +123,15 @@ async def test_memory_may_ask_for_a_drop_and_give_a_recap(bench: MakeBench) -> N
     assert len(run.of(ContextReduced)) == 1
 
 
+async def test_a_used_up_budget_pays_no_compaction_for_memory(bench: MakeBench) -> None:
+    run = bench(says("one"), says("two"), memory=Windowed(Drop(keep=2)), max_budget_usd=1.0)
+    for spent_usd in (0.0, 0.0, 1.0):
+        run.agent.spend.cost_usd = spent_usd
+        ended = await run.turn()
+    assert "budget" in (ended.error or "")
+    assert len(run.provider.requests) == 2
+
+
 async def test_a_failing_memory_costs_no_compaction(bench: MakeBench) -> None:
     memory = Windowed(None)
     run = bench(*[says(f"answer {n}") for n in range(7)], memory=Guarded(memory))
